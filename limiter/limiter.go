@@ -1,0 +1,95 @@
+package limiter
+
+import (
+	"context"
+	"errors"
+
+	"github.com/headgate/headgate/policy"
+)
+
+// RowKind says whose bucket row a charge lies in.
+type RowKind byte
+
+// Kinds of rows.
+const (
+	RowGlobal     RowKind = 'g'
+	RowTenant     RowKind = 't'
+	RowCredential RowKind = 'c' // lies in its tenant's lane
+	RowIP         RowKind = 'i'
+)
+
+// Row names one row: all buckets of one subject.
+type Row struct {
+	Kind    RowKind
+	Tenant  string // tenant id, for RowTenant and RowCredential
+	Subject string // credential id or canonical client address; "" otherwise
+}
+
+// Charge is one limit that a request draws from.
+type Charge struct {
+	Row     Row
+	LimitID string // scoped name, for reports ("plan.requests")
+	Hash    uint64 // policy.LimitHash(LimitID)
+	Numbers policy.Numbers
+	Cost    int64 // tokens, 1..Numbers.Burst
+}
+
+// Level is what a store knows of one charge's bucket after deciding.
+type Level struct {
+	Units      int64 // after the decision, in 1/Numbers.Period tokens (see policy.Numbers)
+	WaitMicros int64 // 0 when the bucket could pay, else the exact wait until it can
+}
+
+// Outcome is a store's answer for one request. Levels has one entry per charge.
+type Outcome struct {
+	Admitted  bool
+	NowMicros int64 // store's clock, Unix µs
+	Levels    []Level
+}
+
+// Store holds token buckets and decides all charges of a request together: all
+// are charged or none. Implementations are safe for concurrent use.
+type Store interface {
+	// Take decides. An error means that the outcome is unknown: the store was
+	// not asked, or did not answer within ctx. It is never retried by the caller.
+	Take(ctx context.Context, charges []Charge) (Outcome, error)
+	// Ping asks whether the store can serve; the breaker probes with it.
+	Ping(ctx context.Context) error
+}
+
+// ErrStore wraps every error of a Store.
+var ErrStore = errors.New("limiter store unavailable")
+
+// Reason says why a decision came out as it did. The strings are part of the
+// interface (docs/refusals.md).
+type Reason string
+
+// Reasons.
+const (
+	ReasonAdmitted         Reason = "admitted"
+	ReasonLimit            Reason = "limit"              // 429: a bucket cannot pay yet
+	ReasonBlocked          Reason = "blocked"            // 429 without Retry-After: a limit of 0
+	ReasonCostExceedsBurst Reason = "cost-exceeds-burst" // 422: can never pass
+	ReasonFallback         Reason = "fallback"           // 429: degraded, local bucket empty
+	ReasonClosed           Reason = "store-unavailable"  // 503: degraded, route fails closed
+	ReasonOpen             Reason = "fail-open"          // admitted: degraded, within the fallback
+)
+
+// Request is what the gateway asks about one request.
+type Request struct {
+	Route    string
+	Charges  []Charge
+	Fail     policy.StoreFailure
+	Identity string // subject of the fallback bucket: tenant or address
+}
+
+// Decision is the answer. Levels and Deciding refer to the request's charges.
+type Decision struct {
+	Allowed          bool
+	Reason           Reason
+	Degraded         bool    // decided without the store
+	Deciding         int     // index of the charge with the largest wait; -1 when none refused
+	Levels           []Level // nil when degraded: no invented numbers
+	NowMicros        int64
+	RetryAfterMicros int64 // exact; 0 when there is nothing to wait for
+}

@@ -1,0 +1,11 @@
+// Package policy holds the policy document of a deployment and everything that
+// can be said about it without asking anyone: strict parsing from YAML and
+// JSON, validation that reports all problems at once, canonical bytes and
+// digest, signatures, compilation into the form that a gateway enforces, and
+// the semantic difference of two documents. It also holds the records of keys
+// and tenants (the directory) and of replicas (heartbeats), because both planes
+// speak of them.
+//
+// The package is pure: no I/O, no clock, no randomness. It imports no other
+// package of this module and, besides the standard library, only a YAML parser.
+package policy

@@ -1,0 +1,150 @@
+package policy
+
+import "time"
+
+// SignedPolicy is one published version as it travels to the gateways.
+type SignedPolicy struct {
+	Version   int64
+	Digest    string // DigestOf(Body)
+	Parent    string // digest of the version before; "" for the first
+	Body      []byte // canonical JSON of the document
+	Signer    string // SignerID of the public key
+	Signature []byte // Ed25519 over PolicyMessage
+	Issued    time.Time
+}
+
+// Stamp says that a version was still the newest at a moment. A stale stamp
+// raises an alarm and never changes a decision.
+type Stamp struct {
+	Version   int64     `json:"version"`
+	Digest    string    `json:"digest"`
+	Issued    time.Time `json:"issued"`
+	Signer    string    `json:"signer"`
+	Signature []byte    `json:"signature"`
+}
+
+// RecordKind is a kind of directory record.
+type RecordKind string
+
+// Kinds of directory records.
+const (
+	RecordKey    RecordKind = "key"
+	RecordTenant RecordKind = "tenant"
+)
+
+// SignedRecord is one directory record as it travels to the gateways.
+type SignedRecord struct {
+	Kind      RecordKind
+	ID        string // kid or tenant id
+	Seq       int64  // grows with each change of this record
+	Body      []byte // JSON of a KeyRecord or TenantRecord
+	Signer    string
+	Signature []byte // Ed25519 over RecordMessage
+}
+
+// KeyState is the state of a key version.
+type KeyState string
+
+// States of a key version. Expired and revoked are final.
+const (
+	KeyActive    KeyState = "active"
+	KeyRetiring  KeyState = "retiring"
+	KeySuspended KeyState = "suspended"
+	KeyExpired   KeyState = "expired"
+	KeyRevoked   KeyState = "revoked"
+)
+
+// KeyRecord is what a gateway knows of a key version. It never holds the
+// secret: Digest is "sha256:" and the hex SHA-256 of the whole key.
+type KeyRecord struct {
+	KID         string     `json:"kid"`
+	Tenant      string     `json:"tenant"`
+	Credential  string     `json:"credential"`
+	Environment string     `json:"environment"`
+	Digest      string     `json:"digest"`
+	State       KeyState   `json:"state"`
+	RetiringAt  *time.Time `json:"retiring_at,omitempty"` // when the rotation began
+	NotAfter    *time.Time `json:"not_after,omitempty"`   // refused from this moment on
+	Scopes      []string   `json:"scopes,omitempty"`
+}
+
+// TenantState is the state of a tenant.
+type TenantState string
+
+// States of a tenant.
+const (
+	TenantActive    TenantState = "active"
+	TenantSuspended TenantState = "suspended"
+	TenantDeleted   TenantState = "deleted"
+)
+
+// TenantRecord is what a gateway knows of a tenant.
+type TenantRecord struct {
+	ID    string      `json:"id"`
+	Plan  string      `json:"plan"`
+	State TenantState `json:"state"`
+}
+
+// Place is a position in the directory's change stream. Epoch names the copy of
+// the directory in Redis; Seq counts the changes in it.
+type Place struct {
+	Epoch string `json:"epoch"`
+	Seq   int64  `json:"seq"`
+}
+
+// NACK says why a replica cannot use a published version.
+type NACK struct {
+	Version int64     `json:"version"`
+	Code    string    `json:"code"` // one of the NACK codes below
+	Detail  string    `json:"detail"`
+	Since   time.Time `json:"since"`
+}
+
+// NACK codes.
+const (
+	NACKMissingBody  = "missing-body"   // head names a version whose body is absent
+	NACKBadDigest    = "bad-digest"     // body does not hash to the digest
+	NACKBadSignature = "bad-signature"  // no configured key made the signature
+	NACKInvalid      = "invalid"        // the document has problems
+	NACKTooNew       = "too-new"        // apiVersion or fields that this build does not know
+	NACKTooLarge     = "too-large"      // body over 8 MiB
+	NACKWentBack     = "went-back"      // Redis offers a version below the high-water mark
+	NACKConflict     = "digest-changed" // the version in force, with another digest
+)
+
+// Mode says how a replica decides at the moment.
+type Mode string
+
+// Modes of a replica.
+const (
+	ModeNormal   Mode = "normal"
+	ModeDegraded Mode = "degraded" // Redis cannot be asked: fail modes decide
+	ModeNoPolicy Mode = "no-policy"
+)
+
+// Heartbeat is what a replica reports, every 2 s and at each change.
+type Heartbeat struct {
+	ID             string    `json:"id"`
+	Boot           string    `json:"boot"`
+	Host           string    `json:"host"`
+	Zone           string    `json:"zone,omitempty"`
+	Build          string    `json:"build"`
+	Started        time.Time `json:"started"`
+	Digest         string    `json:"digest"` // of the document in force, recomputed
+	Version        int64     `json:"version"`
+	Since          time.Time `json:"since"` // when this version came into force here
+	NACK           *NACK     `json:"nack,omitempty"`
+	Directory      Place     `json:"directory"`
+	AuditHead      int64     `json:"audit_head"`
+	Mode           Mode      `json:"mode"`
+	Breaker        string    `json:"breaker"` // closed, open, half-open
+	LeasesHeld     int64     `json:"leases_held"`
+	RedisRTTMicros int64     `json:"redis_rtt_us"`
+	ClockOffsetMS  int64     `json:"clock_offset_ms"` // replica clock minus Redis clock
+	StampAgeMS     int64     `json:"stamp_age_ms"`    // -1 when unknown
+	DecisionsPerS  float64   `json:"decisions_per_s"`
+	RefusedPerS    float64   `json:"refused_per_s"`
+	FallbackPerS   float64   `json:"fallback_per_s"`
+	ProxyAddr      string    `json:"proxy_addr,omitempty"`
+	At             time.Time `json:"at"` // Redis' clock at the time of writing, set by the reader
+}
