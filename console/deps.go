@@ -1,0 +1,79 @@
+package console
+
+import (
+	"crypto/ed25519"
+	"crypto/rand"
+	"encoding/base32"
+	"fmt"
+	"io"
+	"log/slog"
+	"strings"
+	"time"
+)
+
+// Deps is what the services need. Store, Feed, Signer and Deployment are
+// compulsory; the rest has defaults.
+type Deps struct {
+	Store      Store
+	Feed       Feed
+	Signer     ed25519.PrivateKey
+	Deployment string // [a-z0-9-]{1,40}
+	Now        func() time.Time
+	Rand       io.Reader
+	Log        *slog.Logger
+	// Nudge wakes the relay after a commit; set it to Relay.Nudge. May be nil.
+	Nudge func()
+}
+
+func (d Deps) withDefaults() Deps {
+	if d.Now == nil {
+		d.Now = time.Now
+	}
+	if d.Rand == nil {
+		d.Rand = rand.Reader
+	}
+	if d.Log == nil {
+		d.Log = slog.New(slog.DiscardHandler)
+	}
+	if d.Nudge == nil {
+		d.Nudge = func() {}
+	}
+	return d
+}
+
+// now is the current time in UTC at the precision that PostgreSQL stores.
+func (d Deps) now() time.Time { return d.Now().UTC().Truncate(time.Microsecond) }
+
+// Check lists every problem of the dependencies.
+func (d Deps) Check() error {
+	var bad []string
+	if d.Store == nil {
+		bad = append(bad, "no store")
+	}
+	if d.Feed == nil {
+		bad = append(bad, "no feed")
+	}
+	if len(d.Signer) != ed25519.PrivateKeySize {
+		bad = append(bad, "no Ed25519 signing key")
+	}
+	if !deploymentOK(d.Deployment) {
+		bad = append(bad, "the deployment's name must match [a-z0-9-]{1,40}")
+	}
+	if len(bad) > 0 {
+		return fmt.Errorf("console: %s", strings.Join(bad, "; "))
+	}
+	return nil
+}
+
+func deploymentOK(s string) bool {
+	return len(s) >= 1 && len(s) <= 40 && strings.Trim(s, "abcdefghijklmnopqrstuvwxyz0123456789-") == ""
+}
+
+// newID is a prefix and 16 lower-case base32 characters (80 random bits).
+func (d Deps) newID(prefix string) (string, error) {
+	var b [10]byte
+	if _, err := io.ReadFull(d.Rand, b[:]); err != nil {
+		return "", fmt.Errorf("read random id: %w", err)
+	}
+	return prefix + "_" + strings.ToLower(base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(b[:])), nil
+}

@@ -1,0 +1,104 @@
+package console
+
+import (
+	"errors"
+	"fmt"
+)
+
+// Code is the kind of an Error. Each door maps it to its own status once.
+type Code string
+
+// Codes.
+const (
+	CodeInvalid         Code = "invalid"
+	CodeNotFound        Code = "not-found"
+	CodeConflict        Code = "conflict"
+	CodeForbidden       Code = "forbidden"
+	CodeUnavailable     Code = "unavailable"
+	CodeUnauthenticated Code = "unauthenticated"
+	CodeRateLimited     Code = "rate-limited"
+	CodeInternal        Code = "internal"
+)
+
+// FieldError is one problem of one input field, in words for the user.
+type FieldError struct {
+	Field   string `json:"field"`
+	Message string `json:"message"`
+}
+
+// Error is what services return. Public is the only text that a user sees;
+// Cause goes to the log. Detail, when set, is a StaleBase or a policy.Report.
+type Error struct {
+	Code       Code
+	Public     string
+	Fields     []FieldError
+	Cause      error
+	Detail     any
+	RetryAfter int // seconds, for CodeRateLimited; 0 when unknown
+}
+
+// Error implements error with public text and cause, for logs.
+func (e *Error) Error() string {
+	s := string(e.Code) + ": " + e.Public
+	for _, f := range e.Fields {
+		s += fmt.Sprintf(" [%s: %s]", f.Field, f.Message)
+	}
+	if e.Cause != nil {
+		s += ": " + e.Cause.Error()
+	}
+	return s
+}
+
+// Unwrap returns the cause.
+func (e *Error) Unwrap() error { return e.Cause }
+
+// CodeOf returns the code of the first *Error in err's chain: CodeInternal for
+// any other error and "" for nil.
+func CodeOf(err error) Code {
+	if err == nil {
+		return ""
+	}
+	if e, ok := errors.AsType[*Error](err); ok {
+		return e.Code
+	}
+	return CodeInternal
+}
+
+// IsNotFound reports whether err says that something does not exist.
+func IsNotFound(err error) bool { return CodeOf(err) == CodeNotFound }
+
+func notFound(what string) error {
+	return &Error{Code: CodeNotFound, Public: "There is no such " + what + "."}
+}
+
+func conflict(public string) error { return &Error{Code: CodeConflict, Public: public} }
+
+func invalid(fields ...FieldError) error {
+	return &Error{Code: CodeInvalid, Public: "Please correct the marked fields.", Fields: fields}
+}
+
+// problems collects field errors; err is nil when there are none.
+type problems []FieldError
+
+func (p *problems) add(field, format string, args ...any) {
+	*p = append(*p, FieldError{Field: field, Message: fmt.Sprintf(format, args...)})
+}
+
+func (p problems) err() error {
+	if len(p) == 0 {
+		return nil
+	}
+	return invalid(p...)
+}
+
+// PublicMessage is the text for the user.
+func (e *Error) PublicMessage() string { return e.Public }
+
+// EachField yields field and message of each field error until yield says stop.
+func (e *Error) EachField(yield func(field, message string) bool) {
+	for _, f := range e.Fields {
+		if !yield(f.Field, f.Message) {
+			return
+		}
+	}
+}
