@@ -1,0 +1,216 @@
+package ui
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// FrameProps is what stands around every page of the console.
+type FrameProps struct {
+	Title       string // of the page; the window's title adds the product's name
+	Environment string // label of the deployment, such as "production"
+	Path        string // of the request; marks the current entry of the rail
+	Operator    string // who is signed in; empty leaves rail and strip's menu out
+	Role        string
+	Facts       Facts
+	Flash       Flash
+	ViewAs      string   // name of the tenant whose page an operator looks at
+	Hidden      []string // addresses of rail entries that the role may not open
+}
+
+// Flash is the one message that a redirect carries to the next page.
+type Flash struct {
+	Kind string // ok, warn or bad
+	Text string // empty: none
+}
+
+// Facts are the numbers of the status strip. What is not known is said to be
+// unknown by the Known fields; it is never shown as zero.
+type Facts struct {
+	Now time.Time
+
+	PolicyVersion int64 // 0: nothing has been published
+	InSync        int   // replicas that enforce PolicyVersion
+	Replicas      int   // replicas that are not gone
+	ReplicasKnown bool  // false while Redis, which carries heartbeats, is away
+	NACKs         int   // replicas that refuse the published version
+	CutOff        int   // replicas that say they cannot ask Redis
+
+	RedisKnown   bool // false until the first probe
+	RedisUp      bool
+	RedisRTT     time.Duration
+	RedisSince   time.Time // start of the present state
+	PostgresDown bool
+
+	LiveKnown      bool    // false when no live counts have come for some seconds
+	DegradedPerS   float64 // decisions made without Redis
+	RefusedPercent float64 // of decisions in the last minute; NaN when there were none
+	Drafts         int
+}
+
+// Health is the worst state among the facts: bad, warn or ok.
+func (f Facts) Health() string {
+	switch {
+	case f.PostgresDown, f.RedisKnown && !f.RedisUp, f.NACKs > 0, f.CutOff > 0:
+		return "bad"
+	case !f.RedisKnown, f.ReplicasKnown && f.InSync < f.Replicas:
+		return "warn"
+	default:
+		return "ok"
+	}
+}
+
+// Alarm is the banner of a page: the worst thing that is wrong now.
+type Alarm struct {
+	Kind   string // warn or bad
+	Lead   string
+	Rest   string
+	URL    string
+	Action string
+}
+
+// Alarm returns the worst thing that is wrong, if anything is.
+func (f Facts) Alarm() (Alarm, bool) {
+	switch {
+	case f.PostgresDown:
+		return Alarm{Kind: "bad", Lead: "PostgreSQL is unreachable.",
+			Rest: "Nothing can be changed; gateways go on with what they have."}, true
+	case f.RedisKnown && !f.RedisUp:
+		return Alarm{Kind: "bad", Lead: "Redis is unreachable from the console" + sinceClock(f.RedisSince) + ".",
+			Rest: "Gateways that cannot reach it either follow their fail modes; what they do now is unknown here.",
+			URL:  GatewaysURL(), Action: "See effect"}, true
+	case f.NACKs > 0:
+		return Alarm{Kind: "bad", Lead: fmt.Sprintf("v%d is refused by %s.", f.PolicyVersion, count(f.NACKs, f.Replicas)),
+			Rest: "They keep the version they had.", URL: VersionURL(f.PolicyVersion), Action: "See why, roll back"}, true
+	case f.CutOff > 0:
+		return Alarm{Kind: "bad", Lead: "Redis is unreachable from " + count(f.CutOff, f.Replicas) + ".",
+			Rest: "There, open routes are on fallback and closed routes refuse.", URL: GatewaysURL(), Action: "See effect"}, true
+	case f.ReplicasKnown && f.PolicyVersion > 0 && f.InSync < f.Replicas:
+		return Alarm{Kind: "warn", Lead: fmt.Sprintf("v%d is not yet enforced by %s.", f.PolicyVersion, count(f.Replicas-f.InSync, f.Replicas)),
+			URL: GatewaysDiffersURL(), Action: "See which"}, true
+	default:
+		return Alarm{}, false
+	}
+}
+
+func count(n, of int) string { return fmt.Sprintf("%d of %d gateways", n, of) }
+
+func sinceClock(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return " since " + t.UTC().Format("15:04:05") + " UTC"
+}
+
+// policyFact is the strip's words about replicas.
+func (f Facts) policyFact() string {
+	switch {
+	case !f.ReplicasKnown:
+		return "gateways unknown" + sinceClock(f.RedisSince)
+	case f.NACKs > 0:
+		return fmt.Sprintf("%d NACK, %d/%d in sync", f.NACKs, f.InSync, f.Replicas)
+	default:
+		return fmt.Sprintf("%d/%d in sync", f.InSync, f.Replicas)
+	}
+}
+
+// policyDot is the state shown beside policyFact.
+func (f Facts) policyDot() string {
+	switch {
+	case f.NACKs > 0:
+		return "bad"
+	case !f.ReplicasKnown, f.InSync < f.Replicas, f.Replicas == 0:
+		return "warn"
+	default:
+		return "ok"
+	}
+}
+
+func (f Facts) version() string {
+	if f.PolicyVersion == 0 {
+		return "none"
+	}
+	return "v" + strconv.FormatInt(f.PolicyVersion, 10)
+}
+
+func (f Facts) redisFact() string {
+	switch {
+	case !f.RedisKnown:
+		return "unknown"
+	case !f.RedisUp:
+		return "unreachable"
+	case f.CutOff > 0:
+		return count(f.CutOff, f.Replicas) + " cut off"
+	default:
+		return Millis(f.RedisRTT)
+	}
+}
+
+func (f Facts) redisDot() string {
+	switch {
+	case !f.RedisKnown:
+		return "warn"
+	case !f.RedisUp, f.CutOff > 0:
+		return "bad"
+	default:
+		return "ok"
+	}
+}
+
+func (f Facts) degradedFact() string {
+	if !f.LiveKnown {
+		return "unknown"
+	}
+	return Rate(f.DegradedPerS)
+}
+
+func (f Facts) refusedFact() string {
+	if !f.LiveKnown {
+		return "unknown"
+	}
+	return Percent(f.RefusedPercent)
+}
+
+type navEntry struct{ Label, URL string }
+
+type navGroup struct {
+	Label   string
+	Entries []navEntry
+}
+
+// nav is the rail: only pages that exist.
+func (p FrameProps) nav() []navGroup {
+	all := []navGroup{
+		{"Operate", []navEntry{{"Overview", OverviewURL()}, {"Tenants", TenantsURL()}, {"Keys", KeysURL()}, {"Gateways", GatewaysURL()}}},
+		{"Change", []navEntry{{"Policy", PolicyURL()}, {"Drafts", DraftsURL()}, {"Versions", VersionsURL()}, {"Rotations", RotationsURL()}}},
+		{"Record", []navEntry{{"Audit", AuditURL()}, {"Sessions", SessionsURL()}}},
+	}
+	for i := range all {
+		all[i].Entries = slices.DeleteFunc(all[i].Entries, func(e navEntry) bool { return slices.Contains(p.Hidden, e.URL) })
+	}
+	return slices.DeleteFunc(all, func(g navGroup) bool { return len(g.Entries) == 0 })
+}
+
+// current reports whether url is the rail's entry for the page: the longest
+// entry that the path begins with.
+func (p FrameProps) current(url string) bool {
+	best := ""
+	for _, g := range p.nav() {
+		for _, e := range g.Entries {
+			if (p.Path == e.URL || strings.HasPrefix(p.Path, e.URL+"/")) && len(e.URL) > len(best) {
+				best = e.URL
+			}
+		}
+	}
+	return best == url
+}
+
+func (p FrameProps) windowTitle() string {
+	if p.Title == "" {
+		return "Headgate"
+	}
+	return p.Title + " · Headgate"
+}

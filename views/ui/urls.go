@@ -1,0 +1,90 @@
+package ui
+
+import (
+	"net/url"
+	"strconv"
+)
+
+// Addresses of the console's pages, each made in one place. Identifiers are
+// escaped as path segments.
+
+// OverviewURL is the first page.
+func OverviewURL() string { return "/overview" }
+
+// StripURL is the fragment with the status strip's facts.
+func StripURL() string { return "/strip" }
+
+// TenantsURL is the list of tenants.
+func TenantsURL() string { return "/tenants" }
+
+// TenantNewURL is the form for a new tenant.
+func TenantNewURL() string { return "/tenants/new" }
+
+// TenantURL is one tenant; tab is "", "keys", "usage" or "audit".
+func TenantURL(id, tab string) string {
+	u := "/tenants/" + url.PathEscape(id)
+	if tab != "" {
+		u += "/" + url.PathEscape(tab)
+	}
+	return u
+}
+
+// KeysURL is the list of key versions of all tenants.
+func KeysURL() string { return "/keys" }
+
+// KeyURL is one key version; act is "", "revoke", "suspend" or "resume".
+func KeyURL(kid, act string) string {
+	u := "/keys/" + url.PathEscape(kid)
+	if act != "" {
+		u += "/" + act
+	}
+	return u
+}
+
+// CredentialURL is an act on a credential: "rotate".
+func CredentialURL(id, act string) string { return "/credentials/" + url.PathEscape(id) + "/" + act }
+
+// RotationsURL is the list of rotations.
+func RotationsURL() string { return "/rotations" }
+
+// RotationURL is one rotation; act is "", "end", "extend" or "cancel".
+func RotationURL(id, act string) string {
+	u := "/rotations/" + url.PathEscape(id)
+	if act != "" {
+		u += "/" + act
+	}
+	return u
+}
+
+// GatewaysURL is the list of replicas.
+func GatewaysURL() string { return "/gateways" }
+
+// GatewaysDiffersURL is the list of replicas that are not in sync.
+func GatewaysDiffersURL() string { return "/gateways?differs=1" }
+
+// PolicyURL is the policy in force.
+func PolicyURL() string { return "/policy" }
+
+// DraftsURL is the list of drafts.
+func DraftsURL() string { return "/policy/drafts" }
+
+// DraftURL is one draft.
+func DraftURL(id string) string { return "/policy/drafts/" + url.PathEscape(id) }
+
+// VersionsURL is the list of published versions.
+func VersionsURL() string { return "/policy/versions" }
+
+// VersionURL is the publication page of a version.
+func VersionURL(n int64) string { return "/policy/versions/" + strconv.FormatInt(n, 10) }
+
+// AuditURL is the record of changes.
+func AuditURL() string { return "/audit" }
+
+// SessionsURL lists the operator's own sessions.
+func SessionsURL() string { return "/settings/sessions" }
+
+// SignOutURL ends the session (POST).
+func SignOutURL() string { return "/signout" }
+
+// ViewAsURL is a tenant's own page, read-only for an operator.
+func ViewAsURL(id string) string { return "/t/" + url.PathEscape(id) }
