@@ -1,0 +1,45 @@
+package policy
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Problem is one thing that is wrong with a document, or worth a second look.
+type Problem struct {
+	Path    string `json:"path"`           // "routes[3].limits[0].rate"; "" for the whole document
+	Line    int    `json:"line,omitempty"` // in the source, from 1; 0 when unknown
+	Message string `json:"message"`        // one sentence without the path
+}
+
+// String is the problem on one line, for terminals and logs.
+func (p Problem) String() string {
+	where := p.Path
+	if where == "" {
+		where = "document"
+	}
+	if p.Line > 0 {
+		return fmt.Sprintf("line %d: %s: %s", p.Line, where, p.Message)
+	}
+	return where + ": " + p.Message
+}
+
+// Report is everything that was found in one pass, in the order of the
+// document. Problems keep a document from being published; Warnings do not.
+type Report struct {
+	Problems []Problem `json:"problems"`
+	Warnings []Problem `json:"warnings"`
+}
+
+// OK reports whether the document may be published.
+func (r Report) OK() bool { return len(r.Problems) == 0 }
+
+// Error tells all problems, one a line. It is "" when there are none, so test
+// OK before using a Report as an error.
+func (r Report) Error() string {
+	lines := make([]string, len(r.Problems))
+	for i, p := range r.Problems {
+		lines[i] = p.String()
+	}
+	return strings.Join(lines, "\n")
+}
