@@ -1,0 +1,48 @@
+package child
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"strconv"
+)
+
+// Ports below 32768 are outside the range from which kernels take ports for
+// outgoing connections, so a port found here stays free while its server is
+// down.
+const (
+	firstPort = 20000
+	lastPort  = 31999
+)
+
+// FreePort finds a loopback TCP port that nobody listens on, at random.
+func FreePort() (int, error) {
+	for range 200 {
+		p := firstPort + rand.IntN(lastPort-firstPort+1)
+		if PortFree(p) {
+			return p, nil
+		}
+	}
+	return 0, errors.New("no free loopback port found")
+}
+
+// FreePortFrom finds the first port at or above from that nobody listens on and
+// that is not in taken.
+func FreePortFrom(from int, taken map[int]bool) (int, error) {
+	for p := from; p <= 65535; p++ {
+		if !taken[p] && PortFree(p) {
+			return p, nil
+		}
+	}
+	return 0, fmt.Errorf("no free loopback port at or above %d", from)
+}
+
+// PortFree reports whether a loopback TCP port can be listened on now.
+func PortFree(port int) bool {
+	l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
+	if err != nil {
+		return false
+	}
+	return l.Close() == nil
+}

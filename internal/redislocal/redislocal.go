@@ -1,0 +1,137 @@
+// Package redislocal runs a private redis-server or valkey-server as a child
+// process, on a loopback TCP port or a Unix socket, without persistence.
+//
+// It imports internal/child and nothing else of this module. Neither plane may
+// import it.
+package redislocal
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/headgate/headgate/internal/child"
+)
+
+// ErrNoBinary means that no server was found.
+var ErrNoBinary = errors.New("no redis-server or valkey-server found: run `make deps`, or set HEADGATE_REDIS_BIN")
+
+// FindBin returns the server binary: $HEADGATE_REDIS_BIN, or the one on PATH.
+func FindBin() (string, error) {
+	for _, name := range []string{os.Getenv("HEADGATE_REDIS_BIN"), "redis-server", "valkey-server"} {
+		if name == "" {
+			continue
+		}
+		if p, err := exec.LookPath(name); err == nil {
+			return p, nil
+		}
+	}
+	return "", ErrNoBinary
+}
+
+// Options say where the server runs.
+type Options struct {
+	Dir      string // its folder, made if absent; holds configuration, log and pid file
+	Port     int    // loopback port
+	Password string // "" for none
+}
+
+// Server is a running server.
+type Server struct {
+	Addr     string // host:port
+	Password string
+	Process  *child.Process
+}
+
+// URL is the connection URL, with the password.
+func (s *Server) URL() string {
+	u := url.URL{Scheme: "redis", Host: s.Addr, Path: "/0"}
+	if s.Password != "" {
+		u.User = url.UserPassword("", s.Password)
+	}
+	return u.String()
+}
+
+// Start writes the configuration (0600, it holds the password), starts the
+// server and returns when it answers. The server dies with its parent.
+func Start(ctx context.Context, o Options) (*Server, error) {
+	bin, err := FindBin()
+	if err != nil {
+		return nil, err
+	}
+	if err := os.MkdirAll(o.Dir, 0o700); err != nil {
+		return nil, fmt.Errorf("make folder for Redis: %w", err)
+	}
+	conf := filepath.Join(o.Dir, "redis.conf")
+	if err := os.WriteFile(conf, []byte(config(o)), 0o600); err != nil {
+		return nil, fmt.Errorf("write Redis configuration: %w", err)
+	}
+	return Run(ctx, child.Spec{
+		Argv: []string{bin, conf}, Env: []string{"PATH=/usr/local/bin:/usr/bin:/bin", "LC_ALL=C", "TZ=UTC"},
+		Dir: o.Dir, LogFile: filepath.Join(o.Dir, "redis.log"), DeathSignal: syscall.SIGKILL,
+	}, o)
+}
+
+func config(o Options) string {
+	lines := []string{
+		"bind 127.0.0.1", "port " + strconv.Itoa(o.Port), "protected-mode yes", "daemonize no",
+		"dir " + strconv.Quote(o.Dir), "pidfile " + strconv.Quote(filepath.Join(o.Dir, "redis.pid")),
+		`save ""`, "appendonly no", "maxmemory-policy noeviction", `logfile ""`,
+	}
+	if o.Password != "" {
+		lines = append(lines, "requirepass "+o.Password)
+	}
+	return strings.Join(lines, "\n") + "\n"
+}
+
+// Run starts the server again from the spec of an earlier one.
+func Run(ctx context.Context, spec child.Spec, o Options) (*Server, error) {
+	p, err := child.Start(spec)
+	if err != nil {
+		return nil, err
+	}
+	s := &Server{Addr: net.JoinHostPort("127.0.0.1", strconv.Itoa(o.Port)), Password: o.Password, Process: p}
+	if err := s.wait(ctx); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// wait returns when this very process answers: on a port that somebody else
+// took in between, somebody else does.
+func (s *Server) wait(ctx context.Context) error {
+	c := redis.NewClient(&redis.Options{Addr: s.Addr, Password: s.Password, MaxRetries: -1, DialerRetries: 1, PoolSize: 1})
+	defer func() { _ = c.Close() }()
+	want := fmt.Sprintf("process_id:%d\r\n", s.Process.PID())
+	tick := time.NewTicker(3 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		info, err := c.Info(ctx, "server").Result()
+		if err == nil && strings.Contains(info, want) {
+			return nil
+		}
+		select {
+		case <-s.Process.Done():
+			b, _ := os.ReadFile(s.Process.Spec.LogFile)
+			return fmt.Errorf("redis ended at start: %w\n%s", s.Process.Err(), b[max(0, len(b)-1000):])
+		case <-ctx.Done():
+			s.Process.Kill()
+			return fmt.Errorf("wait for redis on %s (%w): %w", s.Addr, ctx.Err(), err)
+		case <-tick.C:
+		}
+	}
+}
+
+// Stop shuts down in order.
+func (s *Server) Stop() { s.Process.Stop(syscall.SIGTERM, 5*time.Second) }
