@@ -81,6 +81,7 @@ type Request struct {
 	Charges  []Charge
 	Fail     policy.StoreFailure
 	Identity string // subject of the fallback bucket: tenant or address
+	Cost     int64  // tokens charged to the fallback; 0 means the largest of the charges
 }
 
 // Decision is the answer. Levels and Deciding refer to the request's charges.

@@ -1,0 +1,176 @@
+package limiter
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"time"
+)
+
+// Defaults of a Config.
+const (
+	DefaultBudget          = 25 * time.Millisecond
+	DefaultFallbackEntries = 100_000
+)
+
+// Config is what a Limiter needs. Only Store is compulsory.
+type Config struct {
+	Store Store
+	// Budget is the longest time a decision may take, waiting for a connection
+	// included. Default 25 ms.
+	Budget time.Duration
+	// Now is the process' clock, for the breaker and the fallback only: limits
+	// go by the store's clock. Default time.Now.
+	Now func() time.Time
+	// FallbackEntries bounds the buckets of the fallback, over all routes. Beyond
+	// it newcomers share one bucket per route. Default 100 000.
+	FallbackEntries int
+	Breaker         BreakerConfig
+	// Jitter returns a number in [0, 1). Default math/rand.
+	Jitter func() float64
+	// OnModeChange is told when decisions begin (true) or cease (false) to be
+	// made without the store. Calls come one at a time and in order, from
+	// whatever goroutine caused the change; it must not block.
+	OnModeChange func(degraded bool)
+}
+
+// Limiter decides requests. It is safe for concurrent use. Run must be running,
+// or a limiter that stopped asking its store never asks it again.
+type Limiter struct {
+	cfg      Config
+	clock    clock
+	breaker  *breaker
+	fallback *fallback
+	opened   chan struct{} // capacity 1: tells Run that the breaker opened
+
+	notifyMu sync.Mutex
+	notified bool // the mode last told to OnModeChange
+}
+
+// New makes a Limiter, or returns an error that lists every problem of cfg.
+func New(cfg Config) (*Limiter, error) {
+	if err := cfg.check(); err != nil {
+		return nil, fmt.Errorf("limiter configuration: %w", err)
+	}
+	cfg.fillDefaults()
+	clk := clock{now: cfg.Now, base: cfg.Now()}
+	return &Limiter{
+		cfg:      cfg,
+		clock:    clk,
+		breaker:  newBreaker(cfg.Breaker, clk.micros, cfg.Jitter),
+		fallback: newFallback(cfg.FallbackEntries),
+		opened:   make(chan struct{}, 1),
+	}, nil
+}
+
+func (c *Config) check() error {
+	var problems []error
+	if c.Store == nil {
+		problems = append(problems, errors.New("Store is missing"))
+	}
+	if c.Budget < 0 {
+		problems = append(problems, fmt.Errorf("Budget is negative: %v", c.Budget))
+	}
+	if c.FallbackEntries < 0 {
+		problems = append(problems, fmt.Errorf("FallbackEntries is negative: %d", c.FallbackEntries))
+	}
+	return errors.Join(append(problems, c.Breaker.problems()...)...)
+}
+
+func (c *Config) fillDefaults() {
+	if c.Budget == 0 {
+		c.Budget = DefaultBudget
+	}
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	if c.FallbackEntries == 0 {
+		c.FallbackEntries = DefaultFallbackEntries
+	}
+	if c.Jitter == nil {
+		c.Jitter = rand.Float64
+	}
+	if c.OnModeChange == nil {
+		c.OnModeChange = func(bool) {}
+	}
+	c.Breaker.fillDefaults()
+}
+
+// clock counts µs since 1970 by a monotonic clock where there is one, so that a
+// step of the wall clock neither refills a fallback nor holds a breaker open.
+type clock struct {
+	now  func() time.Time
+	base time.Time
+}
+
+func (c clock) micros() int64 {
+	return c.base.UnixMicro() + c.now().Sub(c.base).Microseconds()
+}
+
+// Degraded reports whether the store is not being asked at present.
+func (l *Limiter) Degraded() bool { return l.breaker.state() != breakerClosed }
+
+// BreakerState is "closed", "open" or "half-open".
+func (l *Limiter) BreakerState() string { return l.breaker.state().String() }
+
+// Run probes the store in the background while the breaker is open. It returns
+// ctx's error when ctx ends.
+func (l *Limiter) Run(ctx context.Context) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-l.opened:
+		}
+		if err := l.probeUntilClosed(ctx); err != nil {
+			return err
+		}
+	}
+}
+
+func (l *Limiter) probeUntilClosed(ctx context.Context) error {
+	for {
+		wait, open := l.breaker.untilProbe()
+		if !open {
+			return nil
+		}
+		if err := pause(ctx, wait); err != nil {
+			return err
+		}
+		l.probe(ctx)
+	}
+}
+
+// probe is the breaker's one half-open attempt.
+func (l *Limiter) probe(ctx context.Context) {
+	if !l.breaker.beginProbe() {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, l.cfg.Budget)
+	defer cancel()
+	l.breaker.endProbe(l.cfg.Store.Ping(ctx) == nil)
+	l.notify()
+}
+
+func pause(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-timer.C:
+		return nil
+	}
+}
+
+// notify tells OnModeChange the mode if it is not the one told last.
+func (l *Limiter) notify() {
+	l.notifyMu.Lock()
+	defer l.notifyMu.Unlock()
+	if now := l.Degraded(); now != l.notified {
+		l.notified = now
+		l.cfg.OnModeChange(now)
+	}
+}
