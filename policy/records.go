@@ -148,3 +148,12 @@ type Heartbeat struct {
 	ProxyAddr      string    `json:"proxy_addr,omitempty"`
 	At             time.Time `json:"at"` // Redis' clock at the time of writing, set by the reader
 }
+
+// FeedState is what Redis holds at the moment, as the console sees it.
+type FeedState struct {
+	PolicyEpoch string // names the copy of the policy in Redis; "" when Redis has none
+	Version     int64  // version in the head; 0 when there is none
+	Digest      string // digest in the head
+	BodyMissing bool   // the head names a version whose body is gone: publish it again
+	Directory   Place  // Epoch "" while the directory is absent or being filled
+}
