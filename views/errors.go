@@ -1,11 +1,12 @@
 package views
 
+import "github.com/headgate/headgate/views/ui"
+
 // ErrorProps is a page that tells why there is no page.
 type ErrorProps struct {
-	Environment string
-	Status      int
-	Title       string // what happened: "There is no such page"
-	Text        string // what to do about it
-	RequestID   string // to be named to whoever runs the console
-	Home        string // address to go on to; empty leaves it out
+	Frame     ui.FrameProps // with an operator the page stands in the frame, else alone
+	Status    int
+	Title     string // of the status: "Not Found"
+	Message   string // what happened and what to do, in words for the user
+	RequestID string // to be named to whoever runs the console
 }
