@@ -1,0 +1,55 @@
+package web
+
+import (
+	"math"
+	"net/http"
+
+	"github.com/a-h/templ"
+
+	"github.com/headgate/headgate/console"
+	"github.com/headgate/headgate/views"
+	"github.com/headgate/headgate/views/ui"
+)
+
+// frame is what stands around a page: strip, rail, flash. It reads the health
+// snapshot, which never waits for anything.
+func (s *Server) frame(r *http.Request) ui.FrameProps {
+	p := ui.FrameProps{Environment: s.Environment, Path: r.URL.Path, Facts: s.facts(r)}
+	if in, ok := signedInFrom(r.Context()); ok {
+		p.Operator, p.Role = in.operator.Name, string(in.operator.Role)
+		p.Flash = parseFlash(in.flash)
+	}
+	if !can(r, console.PermViewAudit) {
+		p.Hidden = append(p.Hidden, ui.AuditURL())
+	}
+	return p
+}
+
+// titled is frame with the page's title.
+func (s *Server) titled(r *http.Request, title string) ui.FrameProps {
+	p := s.frame(r)
+	p.Title = title
+	return p
+}
+
+// facts are the numbers of the status strip.
+func (s *Server) facts(r *http.Request) ui.Facts {
+	h := s.Fleet.Health(r.Context())
+	f := ui.Facts{
+		Now: s.Now(), PolicyVersion: h.Version,
+		InSync: h.InSync, Replicas: h.Of, ReplicasKnown: h.FleetKnown, NACKs: h.Nacked, CutOff: h.Degraded,
+		RedisKnown: !h.At.IsZero(), RedisUp: h.RedisUp, RedisRTT: h.RedisRTT, RedisSince: h.RedisSince,
+		PostgresDown: !h.At.IsZero() && !h.PostgresUp,
+		LiveKnown:    h.FleetKnown, DegradedPerS: h.FallbackPerS, RefusedPercent: math.NaN(), Drafts: h.Drafts,
+	}
+	if h.DecisionsPerS > 0 {
+		f.RefusedPercent = 100 * h.RefusedPerS / h.DecisionsPerS
+	}
+	return f
+}
+
+// errorPage is the page of a refusal, in the frame for those who are signed in.
+func (s *Server) errorPage(r *http.Request, status int, message string) templ.Component {
+	return views.ErrorPage(views.ErrorProps{Frame: s.titled(r, http.StatusText(status)), Status: status,
+		Title: http.StatusText(status), Message: message, RequestID: requestID(r.Context())})
+}

@@ -1,0 +1,116 @@
+package web
+
+import (
+	"net/http"
+	"strings"
+
+	"github.com/go-chi/chi/v5"
+	"github.com/go-chi/chi/v5/middleware"
+
+	"github.com/headgate/headgate/console"
+	"github.com/headgate/headgate/static"
+)
+
+// handler puts the door (middlewares) and the routes together.
+func (s *Server) handler() (http.Handler, error) {
+	r, err := s.router()
+	if err != nil {
+		return nil, err
+	}
+	internal := s.refusal(http.StatusInternalServerError, "Something went wrong on our side.")
+	crossSite := func(w http.ResponseWriter, r *http.Request) {
+		s.Log.WarnContext(r.Context(), "cross_site_denied", "request_id", requestID(r.Context()), "method", r.Method,
+			"path", clip(r.URL.Path), "origin", clip(r.Header.Get("Origin")), "sec_fetch_site", clip(r.Header.Get("Sec-Fetch-Site")))
+		s.refuse(w, r, http.StatusForbidden, "This request came from another site. Nothing was changed.")
+	}
+	var h http.Handler = r
+	h = middleware.Compress(5, "text/html", "application/json", "application/problem+json")(h)
+	h = readForms(s.refuse)(h)
+	h = sameOrigin(s.public, crossSite)(h)
+	h = onlyHost(s.public, s.refusal(http.StatusMisdirectedRequest, "This console does not answer for that host name."))(h)
+	h = noTrace(s.methodNotAllowed)(h)
+	h = recoverTo(s.Log, internal)(h)
+	h = alive(h)
+	h = protect(s.public.Scheme == "https")(h)
+	return identify(h), nil
+}
+
+// alive answers liveness probes before any check of names: they come by address.
+func alive(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/healthz" && safeMethod(r.Method) {
+			w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+			_, _ = w.Write([]byte("ok\n"))
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+func (s *Server) router() (chi.Router, error) {
+	r := chi.NewRouter()
+	r.NotFound(s.authenticate(http.HandlerFunc(s.notFound)).ServeHTTP)
+	r.MethodNotAllowed(s.authenticate(http.HandlerFunc(s.methodNotAllowed)).ServeHTTP)
+	files := static.Handler()
+	r.With(s.open()).Get(static.Prefix+"*", func(w http.ResponseWriter, r *http.Request) {
+		if strings.Contains(r.URL.Path, "/unknown/") {
+			s.notFound(w, r)
+			return
+		}
+		files.ServeHTTP(w, r)
+	})
+	r.Group(func(r chi.Router) {
+		r.Use(s.authenticate)
+		s.doorRoutes(r)
+		s.policyRoutes(r)
+		s.auditRoutes(r)
+		s.pageRoutes(r)
+	})
+	return r, checkRoutes(r)
+}
+
+// doorRoutes are sign-in, sign-out and one's own sessions.
+func (s *Server) doorRoutes(r chi.Router) {
+	r.With(s.open()).Get("/signin", s.page(s.signInForm))
+	r.With(s.open()).Post("/signin", s.page(s.signIn))
+	r.With(s.open()).Post("/signout", s.page(s.signOut))
+	r.With(s.open()).Get("/robots.txt", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+		_, _ = w.Write([]byte("User-agent: *\nDisallow: /\n"))
+	})
+	own := r.With(s.require(console.PermOwnSessions))
+	own.Get("/settings/sessions", s.page(s.sessionList))
+	own.Post("/settings/sessions/end-others", s.page(s.sessionsEndOthers))
+}
+
+// policyRoutes are the policy in force, drafts, versions.
+func (s *Server) policyRoutes(r chi.Router) {
+	view := r.With(s.require(console.PermView))
+	view.Get("/policy", s.page(s.policyLive))
+	view.Get("/policy/export", s.page(s.policyExport))
+	view.Get("/policy/drafts", s.page(s.draftList))
+	view.Get("/policy/drafts/{draft}", s.page(s.draftEdit))
+	view.Get("/policy/drafts/{draft}/source", s.page(s.draftSource))
+	view.Get("/policy/drafts/{draft}/review", s.page(s.draftReview))
+	view.Get("/policy/versions", s.page(s.versionList))
+	view.Get("/policy/versions/{version}", s.page(s.versionPage))
+	view.Get("/policy/versions/{version}/status", s.page(s.versionStatus))
+	view.Get("/policy/versions/{version}/diff", s.page(s.versionDiff))
+
+	edit := r.With(s.require(console.PermEditDrafts))
+	edit.Post("/policy/drafts", s.page(s.draftCreate))
+	edit.Post("/policy/drafts/{draft}/plans", s.page(s.draftPlanAct))
+	edit.Post("/policy/drafts/{draft}/routes", s.page(s.draftRouteAct))
+	edit.Post("/policy/drafts/{draft}/limits", s.page(s.draftLimitAct))
+	edit.Post("/policy/drafts/{draft}/source", s.page(s.draftSaveSource))
+	edit.Post("/policy/drafts/{draft}/rebase", s.page(s.draftRebase))
+	edit.Post("/policy/drafts/{draft}/delete", s.page(s.draftDelete))
+
+	publish := r.With(s.require(console.PermPublish))
+	publish.Post("/policy/drafts/{draft}/publish", s.page(s.draftPublish))
+	publish.Post("/policy/versions/{version}/rollback", s.page(s.versionRollback))
+}
+
+func (s *Server) auditRoutes(r chi.Router) {
+	r.With(s.require(console.PermViewAudit)).Get("/audit", s.page(s.auditList))
+}
