@@ -30,9 +30,9 @@ func newFallback(maxEntries int) *fallback {
 // take charges the request's fallback bucket. When it is refused, wait is the
 // exact time until the bucket can pay, or 0 when it never can.
 func (f *fallback) take(now int64, req Request) (wait int64, ok bool) {
-	n, valid := NumbersOf(req.Fail.Fallback.Rate, req.Fail.Fallback.Burst)
+	n, err := policy.NumbersOf(req.Fail.Fallback.Rate, req.Fail.Fallback.Burst)
 	cost := req.fallbackCost()
-	if !valid || n.Blocked() || cost > n.Burst {
+	if err != nil || n.Blocked() || cost > n.Burst {
 		return 0, false
 	}
 	f.mu.Lock()
@@ -90,27 +90,4 @@ func (r *Request) fallbackCost() int64 {
 		cost = max(cost, r.Charges[i].Cost)
 	}
 	return cost
-}
-
-// NumbersOf expresses a rate and burst in the integers that buckets count in.
-// It reports false for a rate that is unlimited or that cannot be counted
-// exactly.
-func NumbersOf(rate policy.Rate, burst int64) (policy.Numbers, bool) {
-	period := rate.Period.Microseconds()
-	if rate.Unlimited || rate.Tokens < 0 || burst < 0 || period < 1 || period > policy.MaxPeriod.Microseconds() {
-		return policy.Numbers{}, false
-	}
-	d := gcd(rate.Tokens, period)
-	n := policy.Numbers{Tokens: rate.Tokens / d, Period: period / d, Burst: burst}
-	if n.Tokens >= maxField || n.Burst > (policy.MaxUnits-1-n.Tokens)/n.Period {
-		return policy.Numbers{}, false
-	}
-	return n, true
-}
-
-func gcd(a, b int64) int64 {
-	for b != 0 {
-		a, b = b, a%b
-	}
-	return max(1, a)
 }

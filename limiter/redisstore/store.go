@@ -8,43 +8,86 @@ package redisstore
 
 import (
 	"context"
-	"errors"
+	"fmt"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/headgate/headgate/limiter"
+	"github.com/headgate/headgate/policy"
 )
-
-// Options name where a Store's rows lie.
-type Options struct {
-	Namespace  string // first part of every key; default "hg"
-	Deployment string // key of the hashes that stand for identifiers
-}
 
 // Store decides on Redis. It is safe for concurrent use.
 type Store struct {
 	client redis.UniversalClient
 	opts   Options
+	take   script
+	clock  func() int64 // tests only: sent to a script that goes by it; else nil
 }
 
-// New makes a Store on client, which should come from ClientOptions.
+// New makes a Store on client, which should come from ClientOptions. It does
+// not connect: an unreachable Redis shows at the first call.
 func New(client redis.UniversalClient, opts Options) *Store {
-	return &Store{client: client, opts: opts}
+	return &Store{client: client, opts: opts.withDefaults(), take: newScript(takeSource)}
 }
 
-// ClientOptions are the options for a URL such as redis://host:6379/0.
-func ClientOptions(url string) (*redis.Options, error) { return redis.ParseURL(url) }
-
-// RowKey is the key of a row.
-func (s *Store) RowKey(limiter.Row) string { return "" }
-
-// Take decides all charges together.
-func (s *Store) Take(context.Context, []limiter.Charge) (limiter.Outcome, error) {
-	return limiter.Outcome{}, errors.Join(limiter.ErrStore)
+// Take decides all charges together. Every error wraps limiter.ErrStore; Cause
+// names its kind.
+func (s *Store) Take(ctx context.Context, charges []limiter.Charge) (limiter.Outcome, error) {
+	if err := limiter.CheckCharges(charges); err != nil {
+		return limiter.Outcome{}, storeError("take", err)
+	}
+	keys := make([]string, len(charges))
+	for i := range charges {
+		keys[i] = s.RowKey(charges[i].Row)
+	}
+	var c call
+	c.add(charges, keys)
+	answer, err := s.send(ctx, &c, len(charges))
+	if err != nil {
+		return limiter.Outcome{}, storeError("take", err)
+	}
+	out, err := answer.next(len(charges))
+	if err != nil {
+		return limiter.Outcome{}, storeError("take", err)
+	}
+	return out, nil
 }
 
-// Ping asks whether Redis can serve.
-func (s *Store) Ping(context.Context) error { return limiter.ErrStore }
+// send makes one call for requests with these numbers of charges.
+func (s *Store) send(ctx context.Context, c *call, charges ...int) (reply, error) {
+	args := []any{c.arg}
+	if s.clock != nil {
+		args = append(args, s.clock())
+	}
+	answer, err := s.take.run(ctx, s.client, c.keys, args...)
+	if err != nil {
+		return reply{}, err
+	}
+	text, ok := answer.(string)
+	if !ok {
+		return reply{}, fmt.Errorf("%w: %T", errReply, answer)
+	}
+	return openReply(text, charges...)
+}
 
-// Cause names the kind of a Store's error, for metrics.
-func Cause(error) string { return "other" }
+// probeNumbers never refuse a prober and are full again within 2 s.
+var probeNumbers = policy.Numbers{Tokens: 1, Period: 1, Burst: 1_000_000}
+
+// Ping draws from a bucket of its own, because only a write shows that Redis
+// can serve: a read-only replica or a full memory answers a PING.
+func (s *Store) Ping(ctx context.Context) error {
+	var c call
+	c.add([]limiter.Charge{{Numbers: probeNumbers, Cost: 1}}, []string{s.probeKey()})
+	answer, err := s.send(ctx, &c, 1)
+	if err == nil {
+		_, err = answer.next(1)
+	}
+	if err != nil {
+		return storeError("ping", err)
+	}
+	return nil
+}
+
+func storeError(action string, err error) error {
+	return fmt.Errorf("%s: %w: %w", action, limiter.ErrStore, err)
+}

@@ -1,0 +1,65 @@
+package redisstore
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
+)
+
+// Time limits of a client from ClientOptions. Decisions have their own, shorter
+// budget; these bound what has none.
+const (
+	dialTimeout = 100 * time.Millisecond
+	ioTimeout   = 50 * time.Millisecond
+	poolTimeout = 25 * time.Millisecond
+	poolSize    = 16
+)
+
+// Options name where a Store's rows lie.
+type Options struct {
+	Namespace  string // first part of every key; default "hg"
+	Deployment string // key of the hashes that stand for identifiers
+	Writers    int    // calls in flight at once, 1..64; default 4
+}
+
+func (o Options) withDefaults() Options {
+	if o.Namespace == "" {
+		o.Namespace = "hg"
+	}
+	if o.Writers == 0 {
+		o.Writers = 4
+	}
+	o.Writers = min(max(o.Writers, 1), 64)
+	return o
+}
+
+// ClientOptions are the options for a URL such as redis://user:pass@host:6379/0
+// or unix:///path: a call ends with its context, nothing is ever retried
+// (a replayed script would charge twice), and the number of connections has a
+// hard bound, pool_size in the URL or 16.
+func ClientOptions(url string) (*redis.Options, error) {
+	opts, err := redis.ParseURL(url)
+	if err != nil {
+		return nil, fmt.Errorf("read Redis URL: %w", err)
+	}
+	if opts.PoolSize == 0 {
+		opts.PoolSize = poolSize
+	}
+	opts.MaxActiveConns = opts.PoolSize // PoolSize alone is no bound
+	opts.MinIdleConns = opts.PoolSize / 4
+	opts.PipelinePoolSize = -1
+	opts.ContextTimeoutEnabled = true
+	opts.MaxRetries = -1
+	opts.DialerRetries = 1
+	opts.DialTimeout = dialTimeout
+	opts.ReadTimeout = ioTimeout
+	opts.WriteTimeout = ioTimeout
+	opts.PoolTimeout = poolTimeout
+	// Neither is needed, and a user confined to what docs/redis.md lists may
+	// send neither.
+	opts.DisableIdentity = true
+	opts.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
+	return opts, nil
+}
