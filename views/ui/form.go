@@ -12,6 +12,7 @@ type FieldProps struct {
 	MaxLength         int    // 0: none
 	Required          bool
 	ReadOnly          bool
+	Plain             bool // without the word "optional", as in filters
 	Autofocus         bool
 	Mono              bool
 	Suffix            string // unit behind the input

@@ -88,3 +88,28 @@ func SignOutURL() string { return "/signout" }
 
 // ViewAsURL is a tenant's own page, read-only for an operator.
 func ViewAsURL(id string) string { return "/t/" + url.PathEscape(id) }
+
+// OverviewLiveURL is the part of the overview that moves.
+func OverviewLiveURL() string { return "/live/overview" }
+
+// GatewaysLiveURL is the part of the list of replicas that moves; query keeps
+// the page's filters.
+func GatewaysLiveURL(query string) string { return withQuery("/live/gateways", query) }
+
+// TenantLiveURL is the part of a tenant's usage tab that moves.
+func TenantLiveURL(id, query string) string {
+	return withQuery("/live/tenants/"+url.PathEscape(id), query)
+}
+
+// ViewAsLiveURL is the part of a tenant's own page that moves.
+func ViewAsLiveURL(id string) string { return "/live/t/" + url.PathEscape(id) }
+
+// RotationLiveURL is the part of a rotation's page that moves.
+func RotationLiveURL(id string) string { return "/live/rotations/" + url.PathEscape(id) }
+
+func withQuery(path, query string) string {
+	if query == "" {
+		return path
+	}
+	return path + "?" + query
+}

@@ -1,0 +1,61 @@
+package views
+
+import (
+	"time"
+
+	"github.com/headgate/headgate/views/ui"
+)
+
+// OverviewProps is the first page: is it healthy, is it my change, who is hit.
+type OverviewProps struct {
+	Frame ui.FrameProps
+	Live  OverviewLiveProps
+}
+
+// OverviewLiveProps is the part of the overview that moves.
+type OverviewLiveProps struct {
+	Now       time.Time
+	LiveAge   string // source and age of the counts: "live, not the record · 2 s ago"
+	FleetAge  string // source and age of what replicas report
+	Stats     []ui.StatProps
+	Tenants   []RefusedTenant
+	Limits    []RefusedLimit
+	Changes   []ChangeRow
+	AuditLink bool
+	Checklist []Step // empty once everything has been done
+}
+
+// RefusedTenant is a tenant that is refused now.
+type RefusedTenant struct {
+	Name, URL, Plan string // URL is empty for what is not one tenant
+	Limit           string // limit id that refused most
+	Refused         string // requests in the last 15 minutes
+	Share           string // of its requests
+	Since           time.Time
+	NewSince        string // "new since v42" when its refusals began after a publication
+}
+
+// RefusedLimit is a limit that refuses now.
+type RefusedLimit struct {
+	ID      string
+	IfDown  string // fail mode of its route, or "–"
+	Refused string
+	Rate    string // the number in force
+	Tenants string // refused by it
+}
+
+// ChangeRow is one change of the last day.
+type ChangeRow struct {
+	At     time.Time
+	Actor  string
+	Text   string
+	URL    string
+	Reason string
+}
+
+// Step is one step of a fresh installation, verified as the page is made.
+type Step struct {
+	Done        bool
+	Label, Hint string
+	URL, Action string
+}

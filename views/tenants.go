@@ -1,0 +1,161 @@
+package views
+
+import (
+	"time"
+
+	"github.com/headgate/headgate/internal/form"
+	"github.com/headgate/headgate/views/ui"
+)
+
+// TenantListProps is the list of tenants.
+type TenantListProps struct {
+	Frame     ui.FrameProps
+	Now       time.Time
+	Q, Plan   string
+	State     string
+	Plans     []ui.Option
+	Filtered  bool // any filter is set
+	LiveAge   string
+	Rows      []TenantRow
+	Pager     ui.PagerProps
+	CanManage bool
+}
+
+// TenantRow is one tenant in the list.
+type TenantRow struct {
+	ID, Name, ExternalID, Plan string
+	State                      string
+	Requests                   string // per second, last minute
+	Refused                    string // of its requests, last 15 minutes
+	Created                    time.Time
+}
+
+// TenantFormProps is the form for a new tenant or the change of one.
+type TenantFormProps struct {
+	Frame   ui.FrameProps
+	Form    *form.Form
+	Title   string
+	Action  string
+	Button  string
+	Back    string
+	Plans   []ui.Option
+	NoPlans bool   // no policy is in force, or it has no plans
+	Token   string // guards against a second submission; empty for changes
+}
+
+// TenantHeadProps is what stands above each tab of a tenant.
+type TenantHeadProps struct {
+	Frame        ui.FrameProps
+	Now          time.Time
+	ID, Name     string
+	ExternalID   string
+	Plan         string
+	PlanMissing  bool // the policy in force lacks the plan
+	TimeZone     string
+	State        string // active, suspended or deleted
+	StateReason  string
+	Created      time.Time
+	Tab          string // "", keys, usage or audit
+	CanManage    bool
+	CanManageKey bool
+	CanAudit     bool
+	CanViewAs    bool
+	StateEffect  string // what suspending or resuming does now, in numbers
+	Problem      string // of an act that failed
+	Reason       string // typed for it
+}
+
+// EffectiveRow is one limit that a tenant meets.
+type EffectiveRow struct {
+	ID, Applies string // Applies: "every route" or the route's name and patterns
+	Rate, Burst string
+	Per, Counts string
+	Cost        string
+	Source      string // where the number comes from: "plan pro"
+}
+
+// TenantSummaryProps is a tenant's first tab.
+type TenantSummaryProps struct {
+	Head     TenantHeadProps
+	Version  string // of the policy the limits come from: "v42"; "" when there is none
+	Limits   []EffectiveRow
+	Usage    UsageLiveProps
+	UsageURL string
+}
+
+// UsageLiveProps is live usage: a chart and two tables.
+type UsageLiveProps struct {
+	Now     time.Time
+	Poll    string // address it asks for itself anew
+	Age     string // "live, not the record · 2 s ago"
+	Ranges  []ui.Tab
+	Now1m   []ui.StatProps
+	Chart   ui.ChartProps
+	Routes  []UsageRoute
+	Limits  []UsageLimit
+	Details bool // with the tables
+}
+
+// UsageRoute is what a tenant did on one route.
+type UsageRoute struct {
+	Route                                      string
+	Admitted, Refused, Degraded, Invalid, Cost string
+}
+
+// UsageLimit is a limit that refused a tenant.
+type UsageLimit struct{ ID, Refused string }
+
+// TenantUsageProps is a tenant's usage tab.
+type TenantUsageProps struct {
+	Head  TenantHeadProps
+	Usage UsageLiveProps
+}
+
+// TenantAuditProps is a tenant's audit tab.
+type TenantAuditProps struct {
+	Head  TenantHeadProps
+	Rows  []EventRow
+	Pager ui.PagerProps
+}
+
+// EventRow is one event of the audit trail in short.
+type EventRow struct {
+	Seq    string
+	At     time.Time
+	Actor  string
+	Via    string
+	Text   string
+	Object string
+	Reason string
+}
+
+// stateKind is the tone of a tenant's, key's or rotation's state.
+func stateKind(state string) string {
+	switch state {
+	case "active", "completed", "in-sync", "in sync":
+		return "ok"
+	case "revoked", "nacked":
+		return "bad"
+	default:
+		return "warn"
+	}
+}
+
+func (p TenantHeadProps) tabs() []ui.Tab {
+	tabs := []ui.Tab{
+		{Label: "Summary", URL: ui.TenantURL(p.ID, ""), Current: p.Tab == ""},
+		{Label: "Keys", URL: ui.TenantURL(p.ID, "keys"), Current: p.Tab == "keys"},
+		{Label: "Usage", URL: ui.TenantURL(p.ID, "usage"), Current: p.Tab == "usage"},
+	}
+	if p.CanAudit {
+		tabs = append(tabs, ui.Tab{Label: "Audit", URL: ui.TenantURL(p.ID, "audit"), Current: p.Tab == "audit"})
+	}
+	return tabs
+}
+
+func limitsSource(version string) string {
+	if version == "" {
+		return ""
+	}
+	return "policy " + version
+}
