@@ -1,0 +1,188 @@
+package views
+
+import (
+	"time"
+
+	"github.com/headgate/headgate/internal/form"
+	"github.com/headgate/headgate/views/ui"
+)
+
+// KeyListProps is the list of key versions of all tenants.
+type KeyListProps struct {
+	Frame       ui.FrameProps
+	Now         time.Time
+	Q, State    string
+	Environment string
+	Filtered    bool
+	Rows        []KeyRow
+	Pager       ui.PagerProps
+}
+
+// KeyRow is one key version. It never holds a secret or a digest.
+type KeyRow struct {
+	KID, Masked           string // Masked: hg_live_<kid>_…
+	Credential, Tenant    string
+	TenantURL             string
+	Environment           string
+	State                 string
+	Created               time.Time
+	NotAfter              time.Time // zero: no end
+	Ended                 time.Time
+	RevokeReason          string
+	CanRevoke, CanSuspend bool
+	CanResume             bool
+	Current               bool // the newest version of its credential
+}
+
+// KeyPageProps is one key version.
+type KeyPageProps struct {
+	Frame                ui.FrameProps
+	Now                  time.Time
+	Key                  KeyRow
+	Scopes               []string
+	Versions             []KeyRow // of the same credential, newest first
+	RotationURL          string   // of the open rotation, if any
+	CanRotate            bool
+	RotateURL            string
+	SuspendEffect        string
+	Act, Problem, Reason string // a failed act: revoke, suspend or resume
+}
+
+// CredentialBlock is a credential with its versions.
+type CredentialBlock struct {
+	ID, Name, Environment string
+	Scopes                string
+	Expires               time.Time
+	Versions              []KeyRow
+	Rotation              *RotationRow // open one
+	CanRotate             bool
+	RotateURL             string
+}
+
+// TenantKeysProps is a tenant's keys tab.
+type TenantKeysProps struct {
+	Head        TenantHeadProps
+	Credentials []CredentialBlock
+	NewURL      string
+}
+
+// CredentialFormProps is the form that issues a credential.
+type CredentialFormProps struct {
+	Frame      ui.FrameProps
+	Form       *form.Form
+	TenantName string
+	Action     string
+	Back       string
+	Token      string // guards against a second submission
+}
+
+// SecretProps is the one page that shows a secret: the answer of the POST that
+// made it. It is rendered from memory and stored nowhere.
+type SecretProps struct {
+	Frame       ui.FrameProps
+	Title       string
+	Secret      string // the whole key
+	KID         string
+	TenantName  string
+	Credential  string
+	Environment string
+	Converged   string // "accepted on 3 of 3 gateways after 0.1 s"
+	ConvergedOK bool
+	GatewayURL  string // a gateway for the example; empty leaves a placeholder
+	HeaderName  string // "Authorization"
+	HeaderValue string // with the key: "Bearer hg_live_…"
+	Next        string // address to go on to
+	NextLabel   string
+	Overlap     string // words about the old key, in a rotation
+}
+
+// ReplayProps tells that a form was sent twice.
+type ReplayProps struct {
+	Frame   ui.FrameProps
+	Title   string
+	Text    string
+	URL     string // what the first sending made; empty while it still runs
+	Label   string
+	Running bool
+}
+
+// Curl is a request that shows how to use the key.
+func (p SecretProps) Curl() string {
+	base := p.GatewayURL
+	if base == "" {
+		base = "https://api.example.com"
+	}
+	return "curl -i -H '" + p.HeaderName + ": " + p.HeaderValue + "' " + base + "/"
+}
+
+// Env is the key as a line of an environment file.
+func (p SecretProps) Env() string { return "API_KEY=" + p.Secret }
+
+// RotationRow is one rotation in a list.
+type RotationRow struct {
+	ID, URL           string
+	Tenant, TenantURL string
+	Credential        string
+	OldKID, NewKID    string
+	State             string // overlap, overdue, completed, forced or cancelled
+	Reason            string
+	Started, Ends     time.Time
+	Ended             time.Time
+}
+
+// RotationListProps is the list of rotations.
+type RotationListProps struct {
+	Frame ui.FrameProps
+	Now   time.Time
+	Open  bool
+	Rows  []RotationRow
+}
+
+// RotationFormProps starts a rotation.
+type RotationFormProps struct {
+	Frame      ui.FrameProps
+	Form       *form.Form
+	Credential string
+	TenantName string
+	OldKID     string
+	OldEnds    string // words when the old key ends by itself before the overlap would
+	Overlaps   []ui.Option
+	Action     string
+	Back       string
+	Token      string
+}
+
+// RotationPageProps is one rotation.
+type RotationPageProps struct {
+	Frame     ui.FrameProps
+	Now       time.Time
+	Rotation  RotationRow
+	Masked    string // old key
+	NewMasked string
+	Extended  int
+	EndReason string
+	CanAct    bool
+	Extends   []ui.Option
+	By        string // chosen extension, kept
+	Act       string // a failed act: end, extend or cancel
+	Problem   string
+	Reason    string
+	Spark     RotationLiveProps
+}
+
+// RotationLiveProps is the part of a rotation's page that moves.
+type RotationLiveProps struct {
+	Now   time.Time
+	Poll  string
+	State string
+	Left  string // "5 h 10 min left"
+	Lines []string
+}
+
+// reasonOf is value when the failed act is this one, else "".
+func reasonOf(failed, act, value string) string {
+	if failed == act {
+		return value
+	}
+	return ""
+}
