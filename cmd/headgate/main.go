@@ -50,6 +50,7 @@ func main() {
 func run(args, env []string, stdout, stderr io.Writer) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
+	context.AfterFunc(ctx, stop) // a second signal ends the process at once
 	exit := -1
 	var c cli
 	parser, err := kong.New(&c,
@@ -59,7 +60,6 @@ func run(args, env []string, stdout, stderr io.Writer) int {
 		kong.Configuration(config.File),
 		kong.Vars{"version": "headgate " + buildVersion()},
 		kong.Writers(stdout, stderr),
-		kong.UsageOnError(),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
 		kong.Exit(func(code int) { exit = code }),
 		kong.BindTo(ctx, (*context.Context)(nil)),

@@ -1,0 +1,193 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/headgate/headgate/internal/child"
+	"github.com/headgate/headgate/internal/pglocal"
+	"github.com/headgate/headgate/internal/redislocal"
+)
+
+// Names in the demo's deployment.
+const (
+	demoDeployment = "demo"
+	demoEmail      = "owner@demo.example"
+	demoDatabase   = "headgate"
+)
+
+// partGrace is how long a part may take to stop.
+const partGrace = 8 * time.Second
+
+// part is one process of the demo.
+type part struct {
+	name string
+	proc *child.Process
+}
+
+// demoSecrets are made anew for each demo.
+type demoSecrets struct {
+	operatorPassword, redisPassword string
+	redisURL, databaseURL           string
+	redisURLFile, databaseURLFile   string
+	privateKey, publicKey           string // files
+}
+
+func newDemoSecrets(d *demoDir) demoSecrets {
+	return demoSecrets{
+		operatorPassword: strings.ToLower(rand.Text()[:16]),
+		redisPassword:    rand.Text(),
+		redisURLFile:     d.secret("redis-url"),
+		databaseURLFile:  d.secret("database-url"),
+	}
+}
+
+func (d *demo) makeKeys(context.Context) (err error) {
+	d.secrets.privateKey, d.secrets.publicKey, err = writeSigningKeys(d.dir.sub("secrets"))
+	return err
+}
+
+// startStores starts PostgreSQL and Redis at the same time.
+func (d *demo) startStores(ctx context.Context) error {
+	var pg *pglocal.Server
+	var rd *redislocal.Server
+	var pgErr, rdErr error
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		pg, pgErr = pglocal.Start(ctx, pglocal.Options{Dir: d.dir.sub("postgres")})
+		if pgErr == nil {
+			pgErr = pg.Create(ctx, demoDatabase, "")
+		}
+	})
+	wg.Go(func() {
+		rd, rdErr = redislocal.Start(ctx, redislocal.Options{
+			Dir: d.dir.sub("redis"), Port: d.ports.redis, Password: d.secrets.redisPassword,
+		})
+	})
+	wg.Wait()
+	if pg != nil {
+		d.parts = append(d.parts, &part{"postgres", pg.Process})
+	}
+	if rd != nil {
+		d.parts = append(d.parts, &part{"redis", rd.Process})
+	}
+	if err := errors.Join(pgErr, rdErr); err != nil {
+		return err
+	}
+	d.secrets.redisURL, d.secrets.databaseURL = rd.URL(), pg.URL(demoDatabase)
+	_, err1 := d.dir.writeSecret("redis-url", d.secrets.redisURL)
+	_, err2 := d.dir.writeSecret("database-url", d.secrets.databaseURL)
+	return errors.Join(err1, err2)
+}
+
+// env is the whole environment of our own parts: settings of the shell that the
+// demo runs in are none of theirs.
+func (d *demo) env() []string {
+	return []string{"PATH=" + os.Getenv("PATH"), "HOME=" + d.dir.path, "TMPDIR=" + child.TempParent(), "TZ=UTC"}
+}
+
+// start starts this binary as a part, working in a folder of its own.
+func (d *demo) start(name string, args ...string) error {
+	dir := d.dir.sub(name)
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return fmt.Errorf("make folder of %s: %w", name, err)
+	}
+	p, err := child.Start(child.Spec{
+		Argv: append([]string{d.self}, args...), Env: d.env(), Dir: dir, LogFile: d.dir.log(name),
+		DeathSignal: syscall.SIGKILL, // a killed demo must leave nothing, and a part that drains would stay
+	})
+	if err != nil {
+		return err
+	}
+	d.parts = append(d.parts, &part{name, p})
+	return nil
+}
+
+// once runs this binary to its end and returns what it printed.
+func (d *demo) once(ctx context.Context, args ...string) (string, error) {
+	cmd := exec.CommandContext(ctx, d.self, args...)
+	cmd.Env, cmd.Dir = d.env(), d.dir.path
+	var out, errs bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	if err := cmd.Run(); err != nil {
+		return "", fmt.Errorf("headgate %s %s: %w: %s", args[0], args[1], err, strings.TrimSpace(errs.String()))
+	}
+	return strings.TrimSpace(out.String()), nil
+}
+
+func (d *demo) migrate(ctx context.Context) error {
+	_, err := d.once(ctx, "migrate", "--database-url-file="+d.secrets.databaseURLFile)
+	return err
+}
+
+// makeOperator makes the owner who signs in, and a token for the JSON API.
+func (d *demo) makeOperator(ctx context.Context) error {
+	file, err := d.dir.writeSecret("operator-password", d.secrets.operatorPassword)
+	if err != nil {
+		return err
+	}
+	if _, err := d.once(ctx, "user", "create", "--database-url-file="+d.secrets.databaseURLFile,
+		"--email="+demoEmail, "--name=Demo Owner", "--role=owner", "--password-file="+file); err != nil {
+		return err
+	}
+	out, err := d.once(ctx, "user", "token", "--database-url-file="+d.secrets.databaseURLFile, "--email="+demoEmail, "--name=demo")
+	if err != nil {
+		return err
+	}
+	d.apiToken = out[strings.LastIndex(out, "\n")+1:]
+	return nil
+}
+
+func (d *demo) startPlanes(context.Context) error {
+	if err := d.start("upstream", "upstream", "--listen="+loopback(d.ports.upstream)); err != nil {
+		return err
+	}
+	err := d.start("console", "console",
+		"--listen="+loopback(d.ports.console), "--public-url="+httpURL(d.ports.console),
+		"--database-url-file="+d.secrets.databaseURLFile, "--redis-url-file="+d.secrets.redisURLFile,
+		"--signing-key-file="+d.secrets.privateKey, "--deployment="+demoDeployment, "--environment=demo")
+	if err != nil {
+		return err
+	}
+	for i := range d.opts.Gateways {
+		name := "gateway-" + strconv.Itoa(i+1)
+		err := d.start(name, "gateway",
+			"--listen="+loopback(d.ports.proxy[i]), "--upstream="+httpURL(d.ports.upstream),
+			"--decide-listen="+loopback(d.ports.decide[i]), "--admin-listen="+loopback(d.ports.admin[i]),
+			"--redis-url-file="+d.secrets.redisURLFile, "--policy-key-file="+d.secrets.publicKey,
+			"--state-dir="+d.dir.sub(name), "--deployment="+demoDeployment, "--zone=zone-"+string(rune('a'+i%3)))
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// stopParts ends the parts, those that were started last first, and those of
+// one kind together.
+func stopParts(parts []*part) {
+	for _, kind := range []string{"traffic", "gateway", "console", "upstream", "redis", "postgres"} {
+		var wg sync.WaitGroup
+		for _, p := range parts {
+			if !strings.HasPrefix(p.name, kind) {
+				continue
+			}
+			sig := syscall.SIGTERM
+			if kind == "postgres" {
+				sig = syscall.SIGINT // fast shutdown: SIGTERM would wait for clients
+			}
+			wg.Go(func() { p.proc.Stop(sig, partGrace) })
+		}
+		wg.Wait()
+	}
+}

@@ -1,0 +1,96 @@
+package main
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+
+	"github.com/headgate/headgate/internal/child"
+)
+
+// defaultDemoPort is where the search for ports begins.
+const defaultDemoPort = 8480
+
+// demoPorts are the loopback ports of a demo. Each is reserved by a lock that
+// the demo holds, so that two demos that start together do not take the same.
+type demoPorts struct {
+	console, upstream, redis int
+	proxy, decide, admin     []int
+	locks                    []*os.File
+}
+
+// takePorts takes as many ports as a demo with so many gateways needs. With
+// from 0 it looks for free ones; otherwise they are from, from+1, … and have to
+// be free.
+func takePorts(from, gateways int) (demoPorts, error) {
+	var p demoPorts
+	next := from
+	if from == 0 {
+		next = defaultDemoPort
+	}
+	take := func() (int, error) {
+		for ; next <= 65535; next++ {
+			lock, err := reservePort(next)
+			if err == nil && child.PortFree(next) {
+				p.locks = append(p.locks, lock)
+				next++
+				return next - 1, nil
+			}
+			if lock != nil {
+				_ = lock.Close()
+			}
+			if from != 0 {
+				return 0, fmt.Errorf("port %d (of --port %d and the ones after it) is taken", next, from)
+			}
+		}
+		return 0, fmt.Errorf("no free port found from %d on", max(from, defaultDemoPort))
+	}
+	targets := []*int{&p.console}
+	p.proxy, p.decide, p.admin = make([]int, gateways), make([]int, gateways), make([]int, gateways)
+	for _, list := range [][]int{p.proxy, p.decide, p.admin} {
+		for i := range list {
+			targets = append(targets, &list[i])
+		}
+	}
+	for _, t := range append(targets, &p.upstream, &p.redis) {
+		port, err := take()
+		if err != nil {
+			p.release()
+			return p, err
+		}
+		*t = port
+	}
+	return p, nil
+}
+
+// reservePort locks a port's file among this user's demos.
+func reservePort(port int) (*os.File, error) {
+	dir := filepath.Join(child.TempParent(), fmt.Sprintf("headgate-ports-%d", os.Geteuid()))
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("reserve ports: %w", err)
+	}
+	return lockFile(filepath.Join(dir, strconv.Itoa(port)))
+}
+
+func (p *demoPorts) release() {
+	for _, l := range p.locks {
+		_ = l.Close()
+	}
+	p.locks = nil
+}
+
+// loopback is the address of a port.
+func loopback(port int) string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(port)) }
+
+// httpURL is the URL of a port.
+func httpURL(port int) string { return "http://" + loopback(port) }
+
+func httpURLs(ports []int) []string {
+	urls := make([]string, len(ports))
+	for i, p := range ports {
+		urls[i] = httpURL(p)
+	}
+	return urls
+}
