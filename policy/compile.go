@@ -3,6 +3,7 @@ package policy
 import (
 	"crypto/sha256"
 	"encoding/binary"
+	"fmt"
 )
 
 // LimitHash is the 64-bit name of a limit in stored state: the first 8 bytes,
@@ -20,13 +21,15 @@ type CompiledLimit struct {
 	Per       Per
 	Counts    Counts
 	Unlimited bool    // Numbers are zero: charge nothing
-	Numbers   Numbers // reduced
+	Numbers   Numbers // reduced; Blocked when the limit admits nothing
 	Rate      Rate    // as written
 	Burst     int64
 	Source    string // "plan pro", "route report", "shared search", "global"
 }
 
-// CompiledRoute is a route with all its own limits resolved.
+// CompiledRoute is a route with all its own limits resolved. A request is
+// charged to the document's global limits, its tenant's plan (identity api_key
+// only) and these.
 type CompiledRoute struct {
 	Name   string
 	Route  *Route
@@ -37,29 +40,146 @@ type CompiledRoute struct {
 // Compiled is a document in the form that a gateway enforces. It is immutable
 // and safe for concurrent use.
 type Compiled struct {
-	Document *Document
-	Digest   string // DigestOf(Document.Canonical())
+	Document *Document // with defaults filled in
+	Digest   string    // DigestOf(Document.Canonical())
 	Global   []CompiledLimit
 	Plans    map[string][]CompiledLimit
-	Routes   []*CompiledRoute
+	Routes   []*CompiledRoute // in the order of the document
+
+	router *router
 }
 
 // EffectiveLimit is one limit that a tenant on a plan meets.
 type EffectiveLimit struct {
 	CompiledLimit
 	Route string // name of the route; "" for every route
-	Cost  int64  // what one request of the route charges; 0 when Route is ""
+	Cost  int64  // what one request of the route charges to a limit that counts cost; 0 when Route is ""
 }
 
-// Compile makes the form that a gateway enforces. It fails when the document
-// has problems.
-func Compile(d *Document) (*Compiled, error) { return &Compiled{Document: d}, nil }
+// Compile makes the form that a gateway enforces. It fails, with a Report as the
+// cause, when the document has problems. It does not keep d.
+func Compile(d *Document) (*Compiled, error) {
+	if r := validate(d); !r.OK() {
+		r.trim()
+		return nil, fmt.Errorf("compile policy: %w", r)
+	}
+	doc := d.withDefaults()
+	c := &Compiled{
+		Document: doc,
+		Digest:   DigestOf(doc.Canonical()),
+		Plans:    make(map[string][]CompiledLimit, len(doc.Plans)),
+		Routes:   make([]*CompiledRoute, len(doc.Routes)),
+		router:   newRouter(),
+	}
+	var err error
+	if c.Global, err = compileLimits(doc.Global.Limits, globalLimitID, "global"); err != nil {
+		return nil, err
+	}
+	for name, plan := range doc.Plans {
+		if c.Plans[name], err = compileLimits(plan.Limits, planLimitID, "plan "+name); err != nil {
+			return nil, err
+		}
+	}
+	shared := make(map[string]CompiledLimit, len(doc.Shared))
+	for _, l := range doc.Shared {
+		if shared[l.Name], err = compileLimit(l, sharedLimitID(l.Name), "shared "+l.Name); err != nil {
+			return nil, err
+		}
+	}
+	for i := range doc.Routes {
+		if c.Routes[i], err = compileRoute(&doc.Routes[i], shared); err != nil {
+			return nil, err
+		}
+		if err := c.route(i); err != nil {
+			return nil, err
+		}
+	}
+	return c, nil
+}
 
-// Match finds the route of a request by the precedence of net/http.ServeMux.
-// CanonicalPath made the path.
+// route enters the patterns of one route into the router.
+func (c *Compiled) route(i int) error {
+	for _, text := range c.Document.Routes[i].Match {
+		p, err := parsePattern(text)
+		if err != nil {
+			return fmt.Errorf("compile pattern %q: %w", text, err)
+		}
+		p.route = i
+		c.router.add(p)
+	}
+	return nil
+}
+
+func compileRoute(r *Route, shared map[string]CompiledLimit) (*CompiledRoute, error) {
+	out := &CompiledRoute{Name: r.Name, Route: r, Cost: r.Cost}
+	for _, name := range r.Uses {
+		out.Limits = append(out.Limits, shared[name])
+	}
+	own, err := compileLimits(r.Limits, func(name string) string { return routeLimitID(r.Name, name) }, "route "+r.Name)
+	if err != nil {
+		return nil, err
+	}
+	out.Limits = append(out.Limits, own...)
+	return out, nil
+}
+
+func compileLimits(limits []Limit, id func(name string) string, source string) ([]CompiledLimit, error) {
+	out := make([]CompiledLimit, len(limits))
+	for i, l := range limits {
+		var err error
+		if out[i], err = compileLimit(l, id(l.Name), source); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+func compileLimit(l Limit, id, source string) (CompiledLimit, error) {
+	c := CompiledLimit{
+		ID: id, Name: l.Name, Hash: LimitHash(id), Per: l.Per, Counts: l.Counts,
+		Unlimited: l.Rate.Unlimited, Rate: l.Rate, Burst: l.Burst, Source: source,
+	}
+	if c.Unlimited {
+		c.Burst = 0
+		return c, nil
+	}
+	var err error
+	if c.Numbers, err = NumbersOf(l.Rate, l.Burst); err != nil {
+		return CompiledLimit{}, fmt.Errorf("compile limit %s: %w", id, err)
+	}
+	return c, nil
+}
+
+// Match finds the route of a request by the patterns and precedence of
+// net/http.ServeMux, without its redirects. Host may carry a port. CanonicalPath
+// made the path. A path that ends in a slash and that no pattern names itself
+// falls under the pattern for the path without it, if there is one.
 func (c *Compiled) Match(method, host, canonicalPath string) (*CompiledRoute, bool) {
-	return nil, false
+	p := c.router.match(method, host, canonicalPath)
+	if p == nil {
+		return nil, false
+	}
+	return c.Routes[p.route], true
 }
 
-// Effective lists the limits that a tenant on the plan meets.
-func (c *Compiled) Effective(plan string) []EffectiveLimit { return nil }
+// Effective lists the limits that a tenant on the plan meets: global and plan
+// limits, which hold on every route, then route by route what is charged there
+// besides. Routes with identity ip know no tenant and are left out.
+func (c *Compiled) Effective(plan string) []EffectiveLimit {
+	var out []EffectiveLimit
+	for _, l := range c.Global {
+		out = append(out, EffectiveLimit{CompiledLimit: l})
+	}
+	for _, l := range c.Plans[plan] {
+		out = append(out, EffectiveLimit{CompiledLimit: l})
+	}
+	for _, r := range c.Routes {
+		if r.Route.Identity == IdentityIP {
+			continue
+		}
+		for _, l := range r.Limits {
+			out = append(out, EffectiveLimit{CompiledLimit: l, Route: r.Name, Cost: r.Cost})
+		}
+	}
+	return out
+}

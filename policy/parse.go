@@ -1,7 +1,14 @@
 package policy
 
-// Parse reads a document in YAML or JSON, strictly, and validates it. The
-// document is nil when there are problems.
+import (
+	"errors"
+	"fmt"
+	"slices"
+)
+
+// Parse reads a document in YAML or JSON, strictly, and validates it. It never
+// stops at the first problem. The document is nil when there are problems;
+// otherwise it is valid and has its defaults filled in.
 func Parse(src []byte) (*Document, Report) {
 	d, r := ParseLoose(src)
 	if !r.OK() {
@@ -10,8 +17,75 @@ func Parse(src []byte) (*Document, Report) {
 	return d, r
 }
 
-// ParseLoose is Parse, but returns the document also when its shape was right
-// and only validation found problems, so that a form can show it.
+// ParseLoose is Parse, but also returns the document when its shape was right
+// (every field known and of the right kind) and only values are wrong, so that a
+// form can show it. A value that could not be read is then its zero value.
 func ParseLoose(src []byte) (*Document, Report) {
-	return nil, Report{Problems: []Problem{{Message: "not built yet"}}}
+	root, err := readSource(src)
+	if err != nil {
+		var e *sourceError
+		if !errors.As(err, &e) {
+			e = sourceErrorf("", 0, "cannot be read: %v", err)
+		}
+		return nil, Report{Problems: []Problem{e.problem}}
+	}
+	d := &decoder{}
+	doc := d.document(root)
+	report := validate(doc)
+	told := d.found.all()
+	report.Problems = append(told, notToldYet(report.Problems, told)...)
+	report.Warnings = notToldYet(report.Warnings, told)
+	for _, list := range [][]Problem{report.Problems, report.Warnings} {
+		for i := range list {
+			if list[i].Line == 0 {
+				list[i].Line = root.lineAt(list[i].Path)
+			}
+		}
+	}
+	report.trim()
+	if d.misshapen {
+		return nil, report
+	}
+	return doc.withDefaults(), report
+}
+
+// notToldYet leaves out what validation says of a value that could not be read
+// in the first place.
+func notToldYet(found, told []Problem) []Problem {
+	paths := make(map[string]bool, len(told))
+	for _, p := range told {
+		paths[p.Path] = true
+	}
+	var out []Problem
+	for _, p := range found {
+		if !tellsAgain(p.Path, paths) {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+// tellsAgain reports whether a path, or something around it, is among the told.
+func tellsAgain(path string, told map[string]bool) bool {
+	for at := path; at != ""; at = parent(at) {
+		if told[at] {
+			return true
+		}
+	}
+	return told[""]
+}
+
+// trim sorts a report by line and bounds its length.
+func (r *Report) trim() {
+	r.Problems = trimmed(r.Problems, "problems")
+	r.Warnings = trimmed(r.Warnings, "warnings")
+}
+
+func trimmed(list []Problem, what string) []Problem {
+	slices.SortStableFunc(list, func(a, b Problem) int { return a.Line - b.Line })
+	if len(list) <= maxProblems {
+		return list
+	}
+	more := len(list) - maxProblems
+	return append(list[:maxProblems:maxProblems], Problem{Message: fmt.Sprintf("has %d more %s", more, what)})
 }

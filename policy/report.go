@@ -2,6 +2,7 @@ package policy
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -43,3 +44,21 @@ func (r Report) Error() string {
 	}
 	return strings.Join(lines, "\n")
 }
+
+// problemList gathers problems up to a bound far above what is ever shown, so
+// that a hostile document cannot make its own report the attack.
+type problemList struct{ problems []Problem }
+
+const maxGathered = 5 * maxProblems
+
+func (l *problemList) add(p Problem) {
+	if len(l.problems) < maxGathered {
+		l.problems = append(l.problems, p)
+	}
+}
+
+func (l *problemList) addf(path, format string, args ...any) {
+	l.add(Problem{Path: path, Message: fmt.Sprintf(format, args...)})
+}
+
+func (l *problemList) all() []Problem { return slices.Clip(l.problems) }

@@ -1,0 +1,203 @@
+package policy
+
+import (
+	"fmt"
+	"net/netip"
+	"strconv"
+	"strings"
+)
+
+// decoder turns a tree into a Document. It never stops at a problem: what could
+// not be read is left at its zero value and is not complained about twice.
+type decoder struct {
+	found     problemList
+	misshapen bool // a field was unknown, repeated or of the wrong kind
+}
+
+// problem is about a value.
+func (d *decoder) problem(path string, n *node, format string, args ...any) {
+	d.found.add(Problem{Path: path, Line: n.line, Message: fmt.Sprintf(format, args...)})
+}
+
+// shape is about something that a Document has no place for.
+func (d *decoder) shape(path string, line int, format string, args ...any) {
+	d.misshapen = true
+	d.found.add(Problem{Path: path, Line: line, Message: fmt.Sprintf(format, args...)})
+}
+
+// fieldSet names the fields of a map: those that are read, and those of later
+// parts of the policy format that this build knows but does not support.
+type fieldSet struct {
+	read  map[string]func(path string, n *node)
+	later []string
+}
+
+// fields reads a map. Each field is read at most once.
+func (d *decoder) fields(path string, n *node, set fieldSet) {
+	if n.kind != kindMap {
+		d.wrongKind(path, n, "a map")
+		return
+	}
+	seen := make(map[string]int, len(n.keys))
+	for i, k := range n.keys {
+		at, v := field(path, k.text), n.items[i]
+		if first, ok := seen[k.text]; ok {
+			d.shape(at, k.line, "is there twice, first on line %d", first)
+			continue
+		}
+		seen[k.text] = k.line
+		read := set.read[k.text]
+		switch {
+		case read != nil && v.kind == kindNull:
+			d.shape(at, k.line, "is empty: give a value or leave the field out")
+		case read != nil:
+			read(at, v)
+		case contains(set.later, k.text):
+			d.shape(at, k.line, "%s is not supported yet", k.text)
+		default:
+			d.shape(at, k.line, "is not a known field; known here: %s", set.names())
+		}
+	}
+}
+
+func (s fieldSet) names() string { return strings.Join(sortedKeys(s.read), ", ") }
+
+func contains(list []string, s string) bool {
+	for _, have := range list {
+		if have == s {
+			return true
+		}
+	}
+	return false
+}
+
+func (d *decoder) wrongKind(path string, n *node, want string) {
+	switch n.kind {
+	case kindNull:
+		d.shape(path, n.line, "is empty: it must be %s", want)
+	case kindNumber, kindInt:
+		d.shape(path, n.line, "must be %s, not the number %s", want, clip(n.text))
+	case kindText:
+		d.shape(path, n.line, "must be %s, not the text %q", want, clip(n.text))
+	default:
+		d.shape(path, n.line, "must be %s, not %s", want, n.kind)
+	}
+}
+
+// list reads each item of a list.
+func (d *decoder) list(path string, n *node, what string, most int, read func(path string, n *node)) {
+	if n.kind != kindList {
+		d.wrongKind(path, n, "a list of "+what)
+		return
+	}
+	if len(n.items) > most {
+		d.shape(path, n.line, "has %d %s: at most %d are allowed", len(n.items), what, most)
+		return
+	}
+	for i, item := range n.items {
+		read(index(path, i), item)
+	}
+}
+
+// text reads a string. A character that a reader could not tell from another,
+// or that would break a line of a log, is refused.
+func (d *decoder) text(path string, n *node, into *string) {
+	if n.kind != kindText {
+		d.wrongKind(path, n, "text")
+		return
+	}
+	if most := 1000; len(n.text) > most {
+		d.problem(path, n, "is %d bytes long: at most %d are allowed", len(n.text), most)
+		return
+	}
+	for _, c := range n.text {
+		if c == '\ufffd' || c == '\u2028' || c == '\u2029' || (c < ' ' && c != '\n' && c != '\t') || (c >= 0x7f && c < 0xa0) {
+			d.problem(path, n, "holds a character that is not allowed: U+%04X", c)
+			return
+		}
+	}
+	*into = n.text
+}
+
+// choice reads a word of a closed set; later words are known but not supported.
+func choice[T ~string](d *decoder, path string, n *node, into *T, words []T, later ...string) {
+	if n.kind != kindText {
+		d.wrongKind(path, n, "one of "+joinWords(words))
+		return
+	}
+	for _, w := range words {
+		if n.text == string(w) {
+			*into = w
+			return
+		}
+	}
+	if contains(later, n.text) {
+		d.problem(path, n, "%s is not supported yet", n.text)
+		return
+	}
+	d.problem(path, n, "%q is not known: it must be one of %s", clip(n.text), joinWords(words))
+}
+
+func joinWords[T ~string](words []T) string {
+	texts := make([]string, len(words))
+	for i, w := range words {
+		texts[i] = string(w)
+	}
+	return strings.Join(texts, ", ")
+}
+
+// whole reads an integer between least and most.
+func (d *decoder) whole(path string, n *node, into *int64, least, most int64) {
+	if n.kind != kindInt {
+		d.wrongKind(path, n, "a whole number in plain digits")
+		return
+	}
+	v, err := strconv.ParseInt(n.text, 10, 64)
+	switch {
+	case err != nil || v > most:
+		d.problem(path, n, "%s is too large: the largest allowed is %d", clip(n.text), most)
+	case v < least:
+		d.problem(path, n, "%s is too small: the smallest allowed is %d", clip(n.text), least)
+	default:
+		*into = v
+	}
+}
+
+// rate reads a rate.
+func (d *decoder) rate(path string, n *node, into *Rate) {
+	if n.kind == kindInt && n.text == "0" {
+		*into = blockedRate
+		return
+	}
+	if n.kind != kindText {
+		d.wrongKind(path, n, "a rate such as 60/minute, or unlimited, or 0")
+		return
+	}
+	r, err := ParseRate(n.text)
+	if err != nil {
+		d.problem(path, n, "%v", err)
+		return
+	}
+	*into = r
+}
+
+// prefix reads an address range; a bare address stands for itself alone.
+func (d *decoder) prefix(path string, n *node) netip.Prefix {
+	var text string
+	d.text(path, n, &text)
+	if text == "" {
+		if n.kind == kindText && n.text == "" {
+			d.problem(path, n, "is empty: it must be an address range such as 10.0.0.0/8")
+		}
+		return netip.Prefix{}
+	}
+	if a, err := netip.ParseAddr(text); err == nil && a.Zone() == "" {
+		return netip.PrefixFrom(a, a.BitLen())
+	}
+	p, err := netip.ParsePrefix(text)
+	if err != nil {
+		d.problem(path, n, "%q is not an address range such as 10.0.0.0/8 or 2001:db8::/32", clip(text))
+		return netip.Prefix{}
+	}
+	return p
+}

@@ -1,0 +1,12 @@
+package policy
+
+import (
+	"maps"
+	"slices"
+)
+
+// sortedKeys are a map's keys in order, so that reports and bytes are the same
+// each time.
+func sortedKeys[V any](m map[string]V) []string {
+	return slices.Sorted(maps.Keys(m))
+}
