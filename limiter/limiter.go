@@ -94,3 +94,24 @@ type Decision struct {
 	NowMicros        int64
 	RetryAfterMicros int64 // exact; 0 when there is nothing to wait for
 }
+
+// RetryAfterSeconds is the wait as the Retry-After header tells it: whole
+// seconds, rounded up, at least 1; or 0 when there is nothing to wait for.
+func (d Decision) RetryAfterSeconds() int64 { return ceilDiv(d.RetryAfterMicros, 1_000_000) }
+
+// RetryAfterMillis is the wait in whole ms, rounded up; 1 ms less is not enough.
+func (d Decision) RetryAfterMillis() int64 { return ceilDiv(d.RetryAfterMicros, 1000) }
+
+// Remaining is the number of whole tokens in the bucket of a charge with the
+// numbers n.
+func (l Level) Remaining(n policy.Numbers) int64 { return l.Units / n.Period }
+
+// NextMicros is the exact time until the bucket holds one whole token more than
+// Remaining, or 0 when it is full.
+func (l Level) NextMicros(n policy.Numbers) int64 {
+	next := l.Remaining(n) + 1
+	if next > n.Burst {
+		return 0
+	}
+	return Wait(l.Units, next, n)
+}

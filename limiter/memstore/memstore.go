@@ -137,3 +137,10 @@ func allForgotten(now int64, row map[uint64]limiter.Bucket) bool {
 	}
 	return true
 }
+
+// Rows is the number of subjects that are remembered at present.
+func (s *Store) Rows() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.rows)
+}
