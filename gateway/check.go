@@ -1,0 +1,119 @@
+package gateway
+
+import (
+	"errors"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+)
+
+// serveCheck is forward authentication: a proxy asks about a request that it
+// describes in headers, and goes on when the answer is 2xx.
+//
+// nginx' auth_request passes on 401 and 403 only and makes a 500 of anything
+// else, so with ?style=nginx every other refusal is a 403 with the real status in
+// X-Headgate-Status.
+func (g *Gateway) serveCheck(w http.ResponseWriter, r *http.Request) {
+	peer := peerAddress(r.RemoteAddr)
+	in := Inbound{Header: r.Header, Peer: peer, PeerTrusted: peer.IsLoopback()}
+	if err := g.describe(&in, r); err != nil {
+		writeProblem(w, CodeBadRequest, requestID(r.Header, false), err.Error())
+		return
+	}
+	v := g.decide(r.Context(), &in)
+	out := &styledWriter{ResponseWriter: w, nginx: r.URL.Query().Get("style") == "nginx"}
+	if !v.Allowed {
+		g.writeRefusal(out, &v, r.Header.Get("Origin"))
+		return
+	}
+	h := w.Header()
+	g.writeHeaders(h, &v)
+	g.writeDebug(h, r, &v)
+	if v.Tenant != "" {
+		h.Set(headerTenant, v.Tenant)
+	}
+	if v.Credential != "" {
+		h.Set(headerCredential, v.Credential)
+	}
+	if v.Route != nil {
+		h.Set("X-Headgate-Route", v.Route.Name)
+	}
+	out.WriteHeader(http.StatusOK)
+}
+
+// describe reads which request is meant. Two descriptions that differ are an
+// error: proxies pass their callers' headers on, so one of them may be forged.
+func (g *Gateway) describe(in *Inbound, r *http.Request) error {
+	if !in.PeerTrusted {
+		snap := g.cfg.Policies.Current()
+		if snap == nil || !trusts(snap.Compiled.Document.ClientIP, in.Peer) {
+			return errors.New("forwarded headers count from loopback and from the policy's trusted_proxies only")
+		}
+	}
+	var err error
+	if in.Method, err = told(r.Header, "X-Forwarded-Method", "X-Original-Method"); err != nil {
+		return err
+	}
+	uri, err := told(r.Header, "X-Forwarded-Uri", "X-Original-Uri")
+	if err != nil {
+		return err
+	}
+	if in.Host, err = told(r.Header, "X-Forwarded-Host", "X-Original-Host"); err != nil {
+		if in.Host = r.Host; r.Header.Get("X-Forwarded-Host") != "" || r.Header.Get("X-Original-Host") != "" {
+			return err
+		}
+	}
+	if in.EscapedPath, err = pathOf(uri); err != nil {
+		return err
+	}
+	return nil
+}
+
+// told reads a value that may stand in either of two headers.
+func told(h http.Header, names ...string) (string, error) {
+	value := ""
+	for _, name := range names {
+		for _, line := range h.Values(name) {
+			line = strings.TrimSpace(line)
+			if line != "" && value != "" && line != value {
+				return "", errors.New(strings.Join(names, " and ") + " contradict each other")
+			}
+			if line != "" {
+				value = line
+			}
+		}
+	}
+	if value == "" {
+		return "", errors.New("neither " + strings.Join(names, " nor ") + " is given")
+	}
+	return value, nil
+}
+
+// pathOf takes the escaped path out of a request target.
+func pathOf(target string) (string, error) {
+	path, _, _ := strings.Cut(target, "?")
+	path, _, _ = strings.Cut(path, "#")
+	if !strings.HasPrefix(path, "/") {
+		return "", errors.New("the request target does not begin with /")
+	}
+	if _, err := url.PathUnescape(path); err != nil {
+		return "", errors.New("the request target is not percent-encoded properly")
+	}
+	return path, nil
+}
+
+// styledWriter maps statuses for callers that know only a few.
+type styledWriter struct {
+	http.ResponseWriter
+	nginx bool
+}
+
+// WriteHeader sends the status, or what stands for it.
+func (w *styledWriter) WriteHeader(status int) {
+	w.Header().Set(headerStatus, strconv.Itoa(status))
+	if w.nginx && status >= 300 && status != http.StatusUnauthorized {
+		status = http.StatusForbidden
+	}
+	w.ResponseWriter.WriteHeader(status)
+}

@@ -1,0 +1,186 @@
+package gateway
+
+import (
+	"crypto/subtle"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/netip"
+	"strconv"
+)
+
+// maxDecideBody bounds the body of POST /v1/decide, in bytes.
+const maxDecideBody = 64 << 10
+
+// DecideHandler serves the decisions door: /v1/check and /v1/decide for proxies
+// and services that one trusts.
+func (g *Gateway) DecideHandler() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("/v1/check", g.serveCheck)
+	mux.HandleFunc("POST /v1/decide", g.serveDecide)
+	later := func(w http.ResponseWriter, r *http.Request) {
+		writeProblem(w, CodeNotSupported, requestID(r.Header, true), r.URL.Path+" is not supported yet")
+	}
+	mux.HandleFunc("POST /v1/release", later)
+	mux.HandleFunc("POST /v1/settle", later)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !g.mayAsk(r) {
+			writeProblem(w, CodeForbiddenCaller, requestID(r.Header, false), "")
+			return
+		}
+		mux.ServeHTTP(w, r)
+	})
+}
+
+// mayAsk reports whether the caller may use the decisions door. The token has a
+// header of its own because Authorization carries the key that is asked about.
+func (g *Gateway) mayAsk(r *http.Request) bool {
+	if peerAddress(r.RemoteAddr).IsLoopback() {
+		return true
+	}
+	token := r.Header.Get(headerToken)
+	return g.cfg.DecideToken != "" && subtle.ConstantTimeCompare([]byte(token), []byte(g.cfg.DecideToken)) == 1
+}
+
+// question is the body of POST /v1/decide.
+type question struct {
+	Key     string            `json:"key"`
+	Tenant  string            `json:"tenant"`
+	Method  string            `json:"method"`
+	Host    string            `json:"host"`
+	Path    string            `json:"path"`
+	IP      string            `json:"ip"`
+	Headers map[string]string `json:"headers"`
+	Cost    json.RawMessage   `json:"cost"`
+}
+
+// decision is the answer to it.
+type decision struct {
+	Allowed      bool              `json:"allowed"`
+	Degraded     bool              `json:"degraded"`
+	Status       int               `json:"status"`
+	Reason       string            `json:"reason,omitempty"`
+	Code         Code              `json:"code,omitempty"`
+	Tenant       string            `json:"tenant,omitempty"`
+	Credential   string            `json:"credential,omitempty"`
+	Route        string            `json:"route,omitempty"`
+	Version      int64             `json:"version"`
+	Limits       []limitAnswer     `json:"limits"`
+	RetryAfterMS int64             `json:"retry_after_ms,omitempty"`
+	RequestID    string            `json:"request_id"`
+	Headers      map[string]string `json:"headers"`
+}
+
+type limitAnswer struct {
+	ID        string `json:"id"`
+	Limit     int64  `json:"limit"`     // tokens per window, as in RateLimit-Policy
+	Remaining int64  `json:"remaining"` // whole tokens, at most Limit
+	ResetMS   int64  `json:"reset_ms"`  // until one token more; 0 when full
+}
+
+var errBadCost = errors.New("cost is not a whole number of at least 1")
+
+// serveDecide answers 200 for every decision; other statuses mean that the
+// question could not be understood.
+func (g *Gateway) serveDecide(w http.ResponseWriter, r *http.Request) {
+	id := requestID(r.Header, true)
+	in, err := readQuestion(w, r)
+	if err != nil {
+		code := CodeBadRequest
+		if errors.Is(err, errBadCost) {
+			code = CodeBadCost
+		}
+		writeProblem(w, code, id, err.Error())
+		return
+	}
+	in.RequestID = id
+	v := g.decide(r.Context(), in)
+	w.Header().Set(headerRequestID, id)
+	w.Header().Set("Cache-Control", "no-store")
+	writeBody(w, http.StatusOK, "application/json", g.decisionOf(&v))
+}
+
+// readQuestion reads the body strictly: what is not understood is an error that
+// names it, never ignored.
+func readQuestion(w http.ResponseWriter, r *http.Request) (*Inbound, error) {
+	dec := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxDecideBody))
+	dec.DisallowUnknownFields()
+	var q question
+	if err := dec.Decode(&q); err != nil {
+		return nil, fmt.Errorf("read body: %w", err)
+	}
+	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
+		return nil, errors.New("read body: more than one JSON value")
+	}
+	return q.inbound()
+}
+
+func (q *question) inbound() (*Inbound, error) {
+	in := &Inbound{Method: q.Method, Host: q.Host, Key: q.Key, Tenant: q.Tenant, Header: header(q.Headers), ClientKnown: true}
+	var err error
+	switch {
+	case q.Key != "" && q.Tenant != "":
+		return nil, errors.New("key and tenant: one of them, not both")
+	case q.Method == "":
+		return nil, errors.New("method: is needed")
+	case q.Tenant != "" && !validID(q.Tenant):
+		return nil, errors.New("tenant: no tenant id")
+	}
+	if in.EscapedPath, err = pathOf(q.Path); err != nil {
+		return nil, fmt.Errorf("path: %w", err)
+	}
+	if q.IP != "" {
+		if in.Client, err = netip.ParseAddr(q.IP); err != nil {
+			return nil, errors.New("ip: no address")
+		}
+		in.Client = plain(in.Client)
+	}
+	if len(q.Cost) > 0 && string(q.Cost) != "null" {
+		cost, err := strconv.ParseInt(string(q.Cost), 10, 64)
+		if err != nil || cost < 1 {
+			return nil, errBadCost
+		}
+		in.Cost = cost
+	}
+	return in, nil
+}
+
+// validID keeps text that is no id out of the keys that are looked up.
+func validID(id string) bool {
+	if len(id) > 64 {
+		return false
+	}
+	for i := range len(id) {
+		c := id[i]
+		if (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && c != '_' && c != '-' {
+			return false
+		}
+	}
+	return true
+}
+
+func (g *Gateway) decisionOf(v *Verdict) decision {
+	d := decision{
+		Allowed: v.Allowed, Degraded: v.Degraded, Status: v.Status, Reason: string(v.Reason), Code: v.Code, Tenant: v.Tenant,
+		Credential: v.Credential, Route: v.routeName(), Version: v.version(), Limits: []limitAnswer{},
+		RetryAfterMS: v.retryAfterMillis(), RequestID: v.RequestID, Headers: map[string]string{},
+	}
+	if !v.abuse() {
+		for i := range v.Limits {
+			d.Limits = append(d.Limits, v.Limits[i].answer())
+		}
+	}
+	h := http.Header{}
+	g.writeHeaders(h, v)
+	for name := range h {
+		d.Headers[name] = h.Get(name)
+	}
+	return d
+}
+
+func (l *LimitState) answer() limitAnswer {
+	q, _ := quotaOf(l.Limit.Rate)
+	return limitAnswer{ID: l.Limit.ID, Limit: q, Remaining: min(l.Remaining, q), ResetMS: ceilDiv(l.NextMicros, 1000)}
+}

@@ -1,0 +1,136 @@
+package gateway
+
+import (
+	"crypto/rand"
+	"fmt"
+	mathrand "math/rand/v2"
+	"net/http"
+	"net/http/httputil"
+	"sync/atomic"
+
+	"github.com/headgate/headgate/limiter"
+	"github.com/headgate/headgate/policy"
+	"github.com/headgate/headgate/usage"
+)
+
+// Gateway is one replica. Run it once.
+type Gateway struct {
+	cfg      Config
+	limiter  *limiter.Limiter
+	invalid  *invalidLimit // refused credentials by address
+	rescued  *invalidLimit // lookups in spite of it
+	metrics  *metrics
+	tally    *tally
+	counter  *usage.Counter
+	proxy    *httputil.ReverseProxy
+	nudge    chan struct{} // rings for a heartbeat out of turn
+	draining atomic.Bool
+	// clockOffset is the own clock less Redis', in ns, as of the last heartbeat.
+	clockOffset atomic.Int64
+	roundTrip   atomic.Int64 // of the last heartbeat, in µs
+	reached     atomic.Bool  // the last heartbeat got through
+	bound       Bound
+}
+
+// New makes a gateway, or returns an error that lists every problem of cfg.
+func New(cfg Config) (*Gateway, error) {
+	if err := cfg.check(); err != nil {
+		return nil, fmt.Errorf("gateway configuration: %w", err)
+	}
+	cfg.fillDefaults()
+	g := &Gateway{
+		cfg: cfg, metrics: newMetrics(), tally: newTally(),
+		invalid: newInvalidLimit(maxInvalidEntries), rescued: newInvalidLimit(1),
+		counter: usage.NewCounter(cfg.Identity.ID, cfg.Identity.Boot),
+		nudge:   make(chan struct{}, 1),
+	}
+	var err error
+	g.limiter, err = limiter.New(limiter.Config{
+		Store:  &meteredStore{Store: cfg.Store, metrics: g.metrics, cause: cfg.StoreCause, failed: g.tally.storeFailed},
+		Budget: cfg.Budget, Now: cfg.Now, FallbackEntries: cfg.FallbackEntries,
+		OnModeChange: func(degraded bool) {
+			cfg.Log.Warn("mode changed", "degraded", degraded)
+			g.ring()
+		},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("gateway configuration: %w", err)
+	}
+	if cfg.Upstream != nil {
+		g.proxy = g.newProxy()
+	}
+	g.metrics.observe(g)
+	return g, nil
+}
+
+// ring asks for a heartbeat now.
+func (g *Gateway) ring() {
+	select {
+	case g.nudge <- struct{}{}:
+	default:
+	}
+}
+
+// jitter draws the Retry-After of a 503, so that refused callers do not all come
+// back in the same second.
+func (g *Gateway) jitter() int64 { return g.cfg.Jitter() }
+
+func randomSeconds() int64 {
+	return 1 + mathrand.Int64N(3) //nolint:gosec // spreads load, guards nothing
+}
+
+// reportPlan logs once that the policy lacks a plan that a tenant is on.
+func (g *Gateway) reportPlan(plan string) {
+	if g.tally.missesPlan(plan) {
+		g.cfg.Log.Error("a tenant is on a plan that the policy in force does not have; its requests get 503", "plan", plan)
+	}
+}
+
+// mode is how the replica decides at the moment.
+func (g *Gateway) mode() policy.Mode {
+	switch {
+	case g.cfg.Policies.Current() == nil:
+		return policy.ModeNoPolicy
+	case g.limiter.Degraded():
+		return policy.ModeDegraded
+	}
+	return policy.ModeNormal
+}
+
+// unready lists why no traffic should be sent here. An outage of Redis is none
+// of it: the fail modes serve, and taking every replica out at once would turn a
+// degraded service into no service.
+func (g *Gateway) unready() []string {
+	var reasons []string
+	if g.draining.Load() {
+		reasons = append(reasons, "draining")
+	}
+	if g.cfg.Policies.Current() == nil {
+		reasons = append(reasons, "no-policy")
+	}
+	return reasons
+}
+
+// requestID keeps a trusted proxy's request id if it is one, else makes one.
+func requestID(header http.Header, trusted bool) string {
+	if id := header.Get(headerRequestID); trusted && validRequestID(id) {
+		return id
+	}
+	return rand.Text()
+}
+
+// validRequestID reports whether id matches [A-Za-z0-9_-]{8,64}: nothing that
+// could break a log line or a header.
+func validRequestID(id string) bool {
+	if len(id) < 8 || len(id) > 64 {
+		return false
+	}
+	for i := range len(id) {
+		c := id[i]
+		letter := c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z'
+		if !letter && (c < '0' || c > '9') && c != '_' && c != '-' {
+			return false
+		}
+	}
+	return true
+}

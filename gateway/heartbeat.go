@@ -1,0 +1,134 @@
+package gateway
+
+import (
+	"context"
+	"os"
+	"time"
+
+	"github.com/headgate/headgate/policy"
+	"github.com/headgate/headgate/usage"
+)
+
+const (
+	beatEvery = 2 * time.Second
+	// beatGap is the shortest time between two heartbeats.
+	beatGap = 50 * time.Millisecond
+	// reportTimeout bounds one heartbeat or one batch of counts.
+	reportTimeout = time.Second
+	// maxBatches bounds the counts kept while Redis is away: ten minutes.
+	maxBatches = 600
+)
+
+// beatLoop sends a heartbeat every 2 s and at each change.
+func (g *Gateway) beatLoop(ctx context.Context) error {
+	started, before, at := g.cfg.Now(), g.tally.totals(), time.Now()
+	ticker := time.NewTicker(beatEvery)
+	defer ticker.Stop()
+	rates := policy.Heartbeat{}
+	for {
+		if elapsed := time.Since(at); elapsed >= time.Second {
+			now := g.tally.totals()
+			rates = ratesOf(before, now, elapsed)
+			before, at = now, time.Now()
+		}
+		g.beat(ctx, g.heartbeat(started, rates))
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(beatGap):
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-ticker.C:
+		case <-g.nudge:
+		case <-g.cfg.Changes:
+		}
+	}
+}
+
+func ratesOf(before, now totals, elapsed time.Duration) policy.Heartbeat {
+	per := func(n int64) float64 { return float64(n) / elapsed.Seconds() }
+	return policy.Heartbeat{
+		DecisionsPerS: per(now.decisions - before.decisions),
+		RefusedPerS:   per(now.refused - before.refused),
+		FallbackPerS:  per(now.fallback - before.fallback),
+	}
+}
+
+// beat sends one heartbeat and learns Redis' time from it.
+func (g *Gateway) beat(ctx context.Context, b policy.Heartbeat) {
+	ctx, cancel := context.WithTimeout(ctx, reportTimeout)
+	defer cancel()
+	sent := g.cfg.Now()
+	_, redisNow, err := g.cfg.Reporter.Beat(ctx, b)
+	back := g.cfg.Now()
+	if was := g.reached.Swap(err == nil); was != (err == nil) {
+		g.cfg.Log.Info("heartbeat", "reached_redis", err == nil)
+	}
+	if err != nil {
+		return
+	}
+	g.roundTrip.Store(back.Sub(sent).Microseconds())
+	if !redisNow.IsZero() {
+		g.clockOffset.Store(int64(sent.Add(back.Sub(sent) / 2).Sub(redisNow)))
+	}
+}
+
+// heartbeat says what the replica enforces and how it fares.
+func (g *Gateway) heartbeat(started time.Time, rates policy.Heartbeat) policy.Heartbeat {
+	status := g.cfg.Policies.Status()
+	b := rates
+	b.ID, b.Boot = g.cfg.Identity.ID, g.cfg.Identity.Boot
+	b.Host, _ = os.Hostname()
+	b.Zone, b.Build, b.Started = g.cfg.Zone, g.cfg.Build, started.UTC()
+	b.NACK = status.NACK
+	if snap := g.cfg.Policies.Current(); snap != nil {
+		b.Digest, b.Version, b.Since = snap.Digest, snap.Version, snap.Since
+	}
+	b.Directory = g.cfg.Directory.Place()
+	b.Mode, b.Breaker = g.mode(), g.limiter.BreakerState()
+	b.RedisRTTMicros = g.roundTrip.Load()
+	b.ClockOffsetMS = time.Duration(g.clockOffset.Load()).Milliseconds()
+	b.StampAgeMS = -1
+	if status.StampAge >= 0 {
+		b.StampAgeMS = status.StampAge.Milliseconds()
+	}
+	b.ProxyAddr = g.bound.Proxy
+	return b
+}
+
+// usageLoop ships the counts of the seconds that have passed and logs what was
+// refused, once a second. Batches that did not get through wait, in order.
+func (g *Gateway) usageLoop(ctx context.Context) error {
+	ticker := time.NewTicker(time.Second)
+	defer ticker.Stop()
+	var waiting []usage.Batch
+	for {
+		select {
+		case <-ctx.Done():
+			g.ship(context.WithoutCancel(ctx), append(waiting, g.counter.Cut(g.cfg.Now().Add(time.Second))))
+			return ctx.Err()
+		case <-ticker.C:
+			g.tally.summary(g.cfg.Log)
+			waiting = g.ship(ctx, append(waiting, g.counter.Cut(g.cfg.Now())))
+		}
+	}
+}
+
+// ship sends batches in order and returns those that did not get through, the
+// newest maxBatches of them.
+func (g *Gateway) ship(ctx context.Context, batches []usage.Batch) []usage.Batch {
+	ctx, cancel := context.WithTimeout(ctx, reportTimeout)
+	defer cancel()
+	for len(batches) > 0 {
+		if err := g.cfg.Reporter.SendUsage(ctx, batches[0]); err != nil {
+			break
+		}
+		batches = batches[1:]
+	}
+	if extra := len(batches) - maxBatches; extra > 0 {
+		batches = batches[extra:]
+	}
+	return batches
+}

@@ -1,0 +1,228 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httputil"
+	"net/url"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+const (
+	dialTimeout       = 5 * time.Second
+	idleUpstream      = 90 * time.Second
+	idleUpstreamConns = 1024
+	copyBuffer        = 32 << 10
+)
+
+// statusClientGone is what a request is booked under whose caller left; nobody
+// reads it.
+const statusClientGone = 499
+
+// exchange is what the proxy remembers of a request while the upstream has it.
+type exchange struct {
+	verdict Verdict
+	badBody atomic.Bool // the caller's body could not be read
+}
+
+type exchangeKey struct{}
+
+func exchangeOf(ctx context.Context) *exchange {
+	x, _ := ctx.Value(exchangeKey{}).(*exchange)
+	return x
+}
+
+// ProxyHandler decides each request and forwards what is admitted.
+func (g *Gateway) ProxyHandler() http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		x := &exchange{verdict: g.decide(r.Context(), &Inbound{
+			Method: r.Method, Host: r.Host, EscapedPath: r.URL.EscapedPath(), Header: r.Header, Peer: peerAddress(r.RemoteAddr),
+		})}
+		v := &x.verdict
+		g.writeDebug(w.Header(), r, v)
+		switch {
+		case v.Aborted:
+			w.WriteHeader(statusClientGone)
+		case !v.Allowed:
+			g.writeRefusal(w, v, r.Header.Get("Origin"))
+		default:
+			if r.Body != nil && r.Body != http.NoBody {
+				r.Body = &watchedBody{ReadCloser: r.Body, bad: &x.badBody}
+			}
+			g.proxy.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), exchangeKey{}, x)))
+		}
+	})
+}
+
+// watchedBody notes when a body cannot be read to its end: then the caller, and
+// not the upstream, is at fault.
+type watchedBody struct {
+	io.ReadCloser
+	bad *atomic.Bool
+}
+
+// Read reads from the caller.
+func (b *watchedBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if err != nil && !errors.Is(err, io.EOF) {
+		b.bad.Store(true)
+	}
+	return n, err
+}
+
+func (g *Gateway) newProxy() *httputil.ReverseProxy {
+	return &httputil.ReverseProxy{
+		Rewrite: g.rewrite, ModifyResponse: g.modifyResponse, ErrorHandler: g.upstreamFailed,
+		Transport:  upstreamTransport(g.cfg.UpstreamTimeout),
+		BufferPool: &buffers{},
+		ErrorLog:   slog.NewLogLogger(g.cfg.Log.Handler(), slog.LevelDebug),
+	}
+}
+
+// upstreamTransport keeps many connections to the one upstream and follows no
+// proxy of the environment.
+func upstreamTransport(timeout time.Duration) *http.Transport {
+	return &http.Transport{
+		DialContext:         (&net.Dialer{Timeout: dialTimeout, KeepAlive: 30 * time.Second}).DialContext,
+		MaxIdleConns:        idleUpstreamConns,
+		MaxIdleConnsPerHost: idleUpstreamConns, IdleConnTimeout: idleUpstream,
+		TLSHandshakeTimeout: dialTimeout, ResponseHeaderTimeout: timeout, ExpectContinueTimeout: time.Second,
+		DisableCompression: true, // bodies pass as they are
+		ForceAttemptHTTP2:  true,
+	}
+}
+
+// buffers lends the copy buffers of the proxy.
+type buffers struct{ pool sync.Pool }
+
+// Get lends a buffer.
+func (b *buffers) Get() []byte {
+	if p, ok := b.pool.Get().(*[]byte); ok {
+		return *p
+	}
+	return make([]byte, copyBuffer)
+}
+
+// Put takes a buffer back.
+func (b *buffers) Put(p []byte) { b.pool.Put(&p) }
+
+// rewrite makes the outbound request. ReverseProxy has removed the hop-by-hop
+// headers before, so a Connection header cannot remove what is set here.
+func (g *Gateway) rewrite(pr *httputil.ProxyRequest) {
+	v := &exchangeOf(pr.In.Context()).verdict
+	out := pr.Out
+	out.URL.Scheme, out.URL.Host = g.cfg.Upstream.Scheme, g.cfg.Upstream.Host
+	setPath(out.URL, g.cfg.Upstream, v.Path)
+	out.URL.RawQuery, out.URL.ForceQuery = pr.In.URL.RawQuery, pr.In.URL.ForceQuery
+	out.Host = pr.In.Host
+	rules := v.Policy.Compiled.Document
+	proto := forwardedProto(pr.In, rules.ClientIP)
+	scrub(out.Header, rules.ClientIP.Header)
+	if g.cfg.StripCredential {
+		stripCredentials(out.Header, rules.Credentials.Headers)
+	}
+	out.Header.Set(headerRequestID, v.RequestID)
+	out.Header.Set("X-Forwarded-Host", pr.In.Host)
+	out.Header.Set("X-Forwarded-Proto", proto)
+	if v.Client.IsValid() {
+		out.Header.Set("X-Forwarded-For", v.Client.String())
+	}
+	if v.Tenant != "" {
+		out.Header.Set(headerTenant, v.Tenant)
+	}
+	if v.Credential != "" {
+		out.Header.Set(headerCredential, v.Credential)
+	}
+}
+
+// setPath forwards the very path that was matched and charged.
+func setPath(u, upstream *url.URL, canonical string) {
+	raw := upstream.EscapedPath() + canonical
+	path, err := url.PathUnescape(raw)
+	if err != nil { // a canonical path always unescapes
+		path = raw
+	}
+	u.Path, u.RawPath = path, raw
+}
+
+// modifyResponse puts our fields in the place of the upstream's.
+func (g *Gateway) modifyResponse(res *http.Response) error {
+	x := exchangeOf(res.Request.Context())
+	dropOurs(res.Header)
+	v := x.verdict // the fields of a redirect tell no quota
+	if res.StatusCode >= 300 && res.StatusCode < 400 {
+		v.Limits = nil
+	}
+	g.writeHeaders(res.Header, &v)
+	if res.StatusCode != http.StatusSwitchingProtocols && res.Body != nil {
+		dropOurs(res.Trailer)
+		res.Body = &trailerGuard{ReadCloser: res.Body, res: res}
+	}
+	return nil
+}
+
+// dropOurs removes fields that only we may set.
+func dropOurs(h http.Header) {
+	for _, name := range rateLimitFields() {
+		h.Del(name)
+	}
+	for name := range h {
+		if ownName(name) {
+			h.Del(name)
+		}
+	}
+}
+
+// trailerGuard keeps an upstream's limits out of the trailers as well, which are
+// known only when the body has been read.
+type trailerGuard struct {
+	io.ReadCloser
+	res *http.Response
+}
+
+// Read reads from the upstream.
+func (b *trailerGuard) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if err != nil && len(b.res.Trailer) > 0 {
+		dropOurs(b.res.Trailer)
+	}
+	return n, err
+}
+
+// upstreamFailed answers for an upstream that did not.
+func (g *Gateway) upstreamFailed(w http.ResponseWriter, r *http.Request, err error) {
+	x := exchangeOf(r.Context())
+	code, cause := CodeUpstreamUnavailable, "unavailable"
+	var netErr net.Error
+	switch {
+	case r.Context().Err() != nil:
+		g.metrics.upstream.WithLabelValues("caller-left").Inc()
+		w.WriteHeader(statusClientGone)
+		return
+	case x.badBody.Load():
+		code, cause = CodeBadRequest, "bad-body"
+		w.Header().Set("Connection", "close")
+	case errors.Is(err, context.DeadlineExceeded) || errors.As(err, &netErr) && netErr.Timeout():
+		code, cause = CodeUpstreamTimeout, "timeout"
+	}
+	g.metrics.upstream.WithLabelValues(cause).Inc()
+	g.tally.upstreamFailed(cause)
+	v := &x.verdict
+	g.writeHeaders(w.Header(), v)
+	writeCORS(w.Header(), r.Header.Get("Origin"))
+	writeProblem(w, code, v.RequestID, "")
+}
+
+// writeDebug names the policy version to callers that ask, where that is allowed.
+func (g *Gateway) writeDebug(h http.Header, r *http.Request, v *Verdict) {
+	if g.cfg.DebugHeader && v.Policy != nil && r.Header.Get(headerDebug) == "1" {
+		h.Set(headerPolicy, "v"+strconv.FormatInt(v.Policy.Version, 10))
+	}
+}

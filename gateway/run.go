@@ -1,0 +1,172 @@
+package gateway
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+)
+
+const (
+	readHeaderTimeout = 10 * time.Second
+	idleTimeout       = 120 * time.Second
+	maxHeaderBytes    = 64 << 10
+)
+
+// Bound are the addresses that a gateway listens on, "" where it does not.
+type Bound struct {
+	Proxy  string `json:"proxy"`
+	Decide string `json:"decide"`
+	Admin  string `json:"admin"`
+}
+
+// door is one listener with its server.
+type door struct {
+	name     string
+	listener net.Listener
+	server   *http.Server
+}
+
+// Run listens, serves until ctx ends, then stops in order: readiness off, doors
+// closed, requests in flight finished within the grace, last counts sent, last
+// heartbeat. It returns an error when something that has to run failed.
+func (g *Gateway) Run(ctx context.Context) error {
+	doors, err := g.listen(ctx)
+	if err != nil {
+		return err
+	}
+	if err := g.writeAddresses(); err != nil {
+		closeAll(doors)
+		return err
+	}
+	return g.serve(ctx, doors)
+}
+
+// serve runs the doors and the background until ctx ends or one of them fails.
+func (g *Gateway) serve(ctx context.Context, doors []door) error {
+	background, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
+	failed := make(chan error, len(doors)+8)
+	var tasks, servers sync.WaitGroup
+	for name, run := range map[string]func(context.Context) error{
+		"policy": g.cfg.Policies.Run, "directory": g.cfg.Directory.Run, "limiter": g.limiter.Run,
+		"heartbeat": g.beatLoop, "counts": g.usageLoop,
+	} {
+		tasks.Go(func() {
+			if err := run(background); err != nil && background.Err() == nil {
+				failed <- fmt.Errorf("%s stopped: %w", name, err)
+			}
+		})
+	}
+	for _, d := range doors {
+		servers.Go(func() {
+			if err := d.server.Serve(d.listener); !errors.Is(err, http.ErrServerClosed) {
+				failed <- fmt.Errorf("%s door stopped: %w", d.name, err)
+			}
+		})
+	}
+	g.cfg.Log.Info("gateway runs", "replica", g.cfg.Identity.ID, "boot", g.cfg.Identity.Boot, "build", g.cfg.Build,
+		"proxy", g.bound.Proxy, "decide", g.bound.Decide, "admin", g.bound.Admin)
+	var err error
+	select {
+	case <-ctx.Done():
+	case err = <-failed:
+	}
+	g.drain(doors)
+	stop()
+	tasks.Wait()
+	servers.Wait()
+	return err
+}
+
+// drain ends the doors that carry traffic first, and the admin door last, so
+// that readiness can be seen to be off while requests finish.
+func (g *Gateway) drain(doors []door) {
+	g.draining.Store(true)
+	g.cfg.Log.Info("gateway drains", "grace", g.cfg.Drain.String())
+	grace, cancel := context.WithTimeout(context.Background(), g.cfg.Drain)
+	defer cancel()
+	var traffic sync.WaitGroup
+	for _, d := range doors {
+		if d.name == "admin" {
+			continue
+		}
+		traffic.Go(func() {
+			if err := d.server.Shutdown(grace); err != nil {
+				g.cfg.Log.Warn("requests were cut off at the end of the grace", "door", d.name)
+				_ = d.server.Close()
+			}
+		})
+	}
+	traffic.Wait()
+	for _, d := range doors {
+		_ = d.server.Close()
+	}
+}
+
+// listen binds all doors or none.
+func (g *Gateway) listen(ctx context.Context) ([]door, error) {
+	var doors []door
+	var problems []error
+	for _, want := range []struct {
+		name, flag, addr string
+		handler          http.Handler
+		bound            *string
+	}{
+		{"proxy", "--listen", g.cfg.Listen, g.ProxyHandler(), &g.bound.Proxy},
+		{"decide", "--decide-listen", g.cfg.DecideListen, g.DecideHandler(), &g.bound.Decide},
+		{"admin", "--admin-listen", g.cfg.AdminListen, g.AdminHandler(), &g.bound.Admin},
+	} {
+		if want.addr == "" {
+			continue
+		}
+		l, err := new(net.ListenConfig).Listen(ctx, "tcp", want.addr)
+		if err != nil {
+			problems = append(problems, fmt.Errorf("%s: %w", want.flag, err))
+			continue
+		}
+		*want.bound = l.Addr().String()
+		doors = append(doors, door{want.name, l, g.server(want.handler)})
+	}
+	if len(problems) > 0 {
+		closeAll(doors)
+		return nil, errors.Join(problems...)
+	}
+	return doors, nil
+}
+
+// server has the limits that every door needs. There is no limit on the whole
+// request: uploads and streams may be long.
+func (g *Gateway) server(h http.Handler) *http.Server {
+	return &http.Server{
+		Handler: h, ReadHeaderTimeout: readHeaderTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeaderBytes,
+		DisableGeneralOptionsHandler: true,
+		ErrorLog:                     slog.NewLogLogger(g.cfg.Log.Handler(), slog.LevelDebug),
+	}
+}
+
+func closeAll(doors []door) {
+	for _, d := range doors {
+		_ = d.listener.Close()
+	}
+}
+
+// writeAddresses tells whoever started the gateway where it listens.
+func (g *Gateway) writeAddresses() error {
+	if g.cfg.AddrFile == "" {
+		return nil
+	}
+	raw, err := json.Marshal(g.bound)
+	if err != nil {
+		return fmt.Errorf("encode addresses: %w", err)
+	}
+	if err := writeFile(g.cfg.AddrFile, append(raw, '\n'), 0o644); err != nil {
+		return fmt.Errorf("--addr-file: %w", err)
+	}
+	return nil
+}

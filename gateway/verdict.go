@@ -1,0 +1,150 @@
+package gateway
+
+import (
+	"net/http"
+	"net/netip"
+	"time"
+
+	"github.com/headgate/headgate/limiter"
+	"github.com/headgate/headgate/policy"
+	"github.com/headgate/headgate/policy/feed"
+	"github.com/headgate/headgate/usage"
+)
+
+// Inbound is one request to decide on, as a door understood it.
+type Inbound struct {
+	Method      string
+	Host        string
+	EscapedPath string // as on the wire, without the query
+	Header      http.Header
+	Peer        netip.Addr // who speaks to us; forwarded headers count from here
+	PeerTrusted bool       // the door vouches for the peer's forwarded headers
+	Client      netip.Addr // set when the door was told the address: no header is read
+	ClientKnown bool
+	Key         string // set when the door was told the key: no header is read
+	Tenant      string // set when a trusted caller has authenticated the tenant itself
+	Cost        int64  // tokens; 0: the route's
+	RequestID   string
+}
+
+// Class sorts decisions for the accounts: a replica's received requests are the
+// sum of its classes.
+type Class string
+
+// Classes of decisions.
+const (
+	ClassAdmitted   Class = "admitted"
+	ClassRejected   Class = "rejected"   // over a limit, of the store or of the fallback
+	ClassFailOpen   Class = "failopen"   // admitted without the store
+	ClassFailClosed Class = "failclosed" // refused because something cannot be asked
+	ClassInvalid    Class = "invalid"    // no route, no identity, not readable
+	ClassAborted    Class = "aborted"    // the caller left before it was answered
+)
+
+// Verdict is the answer to an Inbound. Doors translate it and decide nothing.
+type Verdict struct {
+	Allowed  bool
+	Degraded bool // decided without the store
+	Bare     bool // told without a body that says why
+	Free     bool // a CORS preflight: admitted without a charge
+	Aborted  bool
+	Status   int  // of the refusal; 200 when allowed
+	Code     Code // "" when allowed
+	Reason   limiter.Reason
+	Outcome  usage.Outcome
+
+	Policy     *feed.Snapshot // nil when there is none
+	Route      *policy.CompiledRoute
+	Path       string // canonical: matched, charged and forwarded
+	Client     netip.Addr
+	Subject    string // Client as it is counted
+	Tenant     string
+	Credential string
+	Retiring   bool
+	RetiringAt *time.Time
+	NotAfter   *time.Time
+	Cost       int64
+	RequestID  string
+
+	Limits           []LimitState // in order of evaluation; nil when degraded
+	Deciding         int          // index into Limits; -1 when none refused
+	RetryAfterMicros int64        // exact; 0 when unknown or none
+	RetryAfterSecs   int64        // of a 503: drawn at random
+}
+
+// LimitState is one limit after the decision.
+type LimitState struct {
+	Limit      *policy.CompiledLimit
+	Remaining  int64 // whole tokens
+	NextMicros int64 // until one token more; 0 when full or never
+	WaitMicros int64 // until it can pay for this request; 0 when it could
+	Cost       int64
+	Blocked    bool // admits nothing ever
+}
+
+// violated reports whether the limit refused.
+func (l LimitState) violated() bool { return l.WaitMicros > 0 || l.Blocked }
+
+// refuse turns the verdict into the refusal named by code.
+func (v *Verdict) refuse(code Code, outcome usage.Outcome) {
+	v.Allowed, v.Code, v.Outcome = false, code, outcome
+	v.Status = refusalOf(code).status
+	v.Bare = v.Bare || code == CodeTooManyInvalid
+}
+
+// routeName is the matched route's name, or "".
+func (v *Verdict) routeName() string {
+	if v.Route == nil {
+		return ""
+	}
+	return v.Route.Name
+}
+
+// abuse reports whether refusals and headers must tell nothing.
+func (v *Verdict) abuse() bool {
+	return v.Route != nil && v.Route.Route != nil && v.Route.Route.Motive == policy.MotiveAbuse
+}
+
+func (v *Verdict) version() int64 {
+	if v.Policy == nil {
+		return 0
+	}
+	return v.Policy.Version
+}
+
+// class sorts the verdict for the accounts.
+func (v *Verdict) class() Class {
+	switch {
+	case v.Aborted:
+		return ClassAborted
+	case v.Allowed && v.Degraded:
+		return ClassFailOpen
+	case v.Allowed:
+		return ClassAdmitted
+	}
+	switch v.Outcome {
+	case usage.OutcomeLimited, usage.OutcomeBlocked, usage.OutcomeFallbackRefused:
+		return ClassRejected
+	case usage.OutcomeClosed, usage.OutcomeUnavailable:
+		return ClassFailClosed
+	}
+	return ClassInvalid
+}
+
+// tightest is the index of the limit that a caller meets first: the deciding one
+// of a refusal, else the one that pays for the fewest further requests. -1: none.
+func (v *Verdict) tightest() int {
+	if v.Deciding >= 0 && v.Deciding < len(v.Limits) {
+		return v.Deciding
+	}
+	best := -1
+	for i := range v.Limits {
+		if best < 0 || v.Limits[i].further() < v.Limits[best].further() {
+			best = i
+		}
+	}
+	return best
+}
+
+// further is the number of requests of this cost that the limit still pays for.
+func (l LimitState) further() int64 { return l.Remaining / max(l.Cost, 1) }
