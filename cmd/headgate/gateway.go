@@ -2,9 +2,155 @@ package main
 
 import (
 	"context"
-	"errors"
+	"fmt"
+	"log/slog"
+	"net/url"
+	"os"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/headgate/headgate/gateway"
+	"github.com/headgate/headgate/internal/config"
+	"github.com/headgate/headgate/limiter/redisstore"
+	"github.com/headgate/headgate/policy/feed"
 )
 
-type gatewayCmd struct{}
+// gatewayCmd is `headgate gateway`: one replica of the data plane.
+type gatewayCmd struct {
+	RedisURL       string   `help:"Redis that policy, directory and limiter state are in." placeholder:"URL"`
+	RedisURLFile   string   `help:"File that holds the Redis URL." placeholder:"FILE"`
+	RedisNamespace string   `help:"First part of every Redis key." default:"hg"`
+	Deployment     string   `help:"Name of the deployment; policy and keys of another one mean nothing here." default:"default"`
+	PolicyKeyFile  []string `help:"Public key that policy and directory are signed with (PEM); twice while it is being changed." placeholder:"FILE"`
+	StateDir       string   `help:"Folder of this replica alone: its id, the last good policy, known keys." placeholder:"DIR"`
+	Zone           string   `help:"Where this replica runs, shown in the console."`
 
-func (c *gatewayCmd) Run(_ context.Context) error { return errors.New("not built in yet") }
+	Listen          string        `help:"Address of the reverse proxy." placeholder:"HOST:PORT"`
+	Upstream        string        `help:"Where admitted requests go." placeholder:"URL"`
+	UpstreamTimeout time.Duration `help:"How long the upstream may take until its answer begins." default:"60s"`
+	DecideListen    string        `help:"Address for forward-auth and JSON decisions." placeholder:"HOST:PORT"`
+	DecideToken     string        `help:"Token that callers from elsewhere than loopback need for decisions." placeholder:"TOKEN"`
+	DecideTokenFile string        `help:"File that holds that token." placeholder:"FILE"`
+	AdminListen     string        `help:"Address of metrics and health." default:"127.0.0.1:9180" placeholder:"HOST:PORT"`
+	GRPCListen      string        `name:"grpc-listen" help:"Reserved for the Envoy services; not supported yet." placeholder:"HOST:PORT"`
+	AddrFile        string        `help:"File to write the bound addresses to, as JSON." placeholder:"FILE"`
+
+	Budget            time.Duration `help:"Longest time for a decision, waiting for a connection included." default:"25ms"`
+	RedisPool         int           `help:"Connections to Redis for decisions; as many again for the rest at most." default:"32"`
+	DirectoryMaxStale time.Duration `help:"How long known keys stay valid while Redis is away." default:"10m"`
+	DirectoryEntries  int           `help:"Keys and tenants that are kept in memory." default:"100000"`
+	FallbackEntries   int           `help:"Subjects counted apart while Redis is away." default:"100000"`
+	Drain             time.Duration `help:"Grace for requests in flight when stopping." default:"25s"`
+	LegacyHeaders     bool          `help:"Send RateLimit-Limit, -Remaining and -Reset, too." default:"true" negatable:""`
+	DebugHeader       bool          `help:"Answer X-Headgate-Debug: 1 with the policy version."`
+	StripCredential   bool          `help:"Remove the API key before forwarding."`
+	LogLevel          slog.Level    `help:"debug, info, warn or error." default:"info"`
+}
+
+// Run runs the replica until ctx ends.
+func (c *gatewayCmd) Run(ctx context.Context) error {
+	log := slog.New(slog.NewJSONHandler(os.Stderr, &slog.HandlerOptions{Level: c.LogLevel}))
+	redis.SetLogger(quietRedis{log})
+	var p config.Problems
+	cfg := c.settings(&p, log)
+	keys := config.PublicKeys(&p, "--policy-key-file", c.PolicyKeyFile)
+	decisions, rest := c.clients(&p)
+	p.Require("--state-dir", c.StateDir)
+	if err := p.Err(); err != nil {
+		return err
+	}
+	defer decisions.Close()
+	defer rest.Close()
+	state, err := gateway.OpenState(c.StateDir)
+	if err != nil {
+		return err
+	}
+	defer state.Close()
+	cfg.Identity = state.Identity
+
+	changes := make(chan struct{}, 1)
+	changed := func() {
+		select {
+		case changes <- struct{}{}:
+		default:
+		}
+	}
+	wire := feed.Config{Client: rest, Namespace: c.RedisNamespace, Deployment: c.Deployment, Log: log}
+	watcher, err := feed.NewWatcher(feed.WatcherConfig{Config: wire, PublicKeys: keys, StateDir: c.StateDir, OnChange: changed})
+	if err != nil {
+		return fmt.Errorf("policy watcher: %w", err)
+	}
+	directory, err := feed.NewDirectory(feed.DirectoryConfig{
+		Config: wire, PublicKeys: keys, StateDir: c.StateDir, OnChange: changed,
+		Entries: c.DirectoryEntries, MaxStale: c.DirectoryMaxStale, Timeout: cfg.Budget,
+	})
+	if err != nil {
+		return fmt.Errorf("directory: %w", err)
+	}
+	reporter, err := feed.NewReporter(wire)
+	if err != nil {
+		return fmt.Errorf("reporter: %w", err)
+	}
+	cfg.Changes, cfg.Policies, cfg.Directory, cfg.Reporter = changes, watcher, directory, reporter
+	cfg.Store = redisstore.New(decisions, redisstore.Options{Namespace: c.RedisNamespace, Deployment: c.Deployment})
+	cfg.StoreCause = redisstore.Cause
+	g, err := gateway.New(cfg)
+	if err != nil {
+		return err
+	}
+	return g.Run(ctx)
+}
+
+// settings are the parts of the configuration that are plain values.
+func (c *gatewayCmd) settings(p *config.Problems, log *slog.Logger) gateway.Config {
+	cfg := gateway.Config{
+		Zone: c.Zone, Build: buildVersion(), Log: log,
+		Listen: c.Listen, UpstreamTimeout: c.UpstreamTimeout, DecideListen: c.DecideListen, AdminListen: c.AdminListen,
+		GRPCListen: c.GRPCListen, AddrFile: c.AddrFile, Budget: c.Budget, FallbackEntries: c.FallbackEntries, Drain: c.Drain,
+		LegacyHeaders: c.LegacyHeaders, DebugHeader: c.DebugHeader, StripCredential: c.StripCredential,
+	}
+	if c.DecideToken != "" || c.DecideTokenFile != "" {
+		cfg.DecideToken = config.Secret(p, "--decide-token", c.DecideToken, c.DecideTokenFile)
+	}
+	if c.Upstream != "" {
+		u, err := url.Parse(c.Upstream)
+		if err != nil {
+			p.Add("--upstream", "is no URL")
+		}
+		cfg.Upstream = u
+	}
+	cfg.Problems(p.Add)
+	return cfg
+}
+
+// clients makes two pools: one for decisions, which must never wait behind a
+// policy of some megabytes, and one for everything else.
+func (c *gatewayCmd) clients(p *config.Problems) (decisions, rest *redis.Client) {
+	address := config.Secret(p, "--redis-url", c.RedisURL, c.RedisURLFile)
+	if address == "" {
+		return nil, nil
+	}
+	opts, err := redisstore.ClientOptions(address)
+	if err != nil {
+		p.Add("--redis-url", "is no Redis URL")
+		return nil, nil
+	}
+	if c.RedisPool < 1 || c.RedisPool > 1000 {
+		p.Add("--redis-pool", "%d is not between 1 and 1000", c.RedisPool)
+		return nil, nil
+	}
+	opts.PoolSize, opts.MaxActiveConns, opts.MinIdleConns = c.RedisPool, c.RedisPool, min(4, c.RedisPool)
+	slow := *opts
+	slow.ReadTimeout, slow.WriteTimeout, slow.PoolTimeout = 3*time.Second, time.Second, time.Second
+	return redis.NewClient(opts), redis.NewClient(&slow)
+}
+
+// quietRedis takes go-redis' own lines, which come with every failed dial, to
+// the level where they harm nobody.
+type quietRedis struct{ log *slog.Logger }
+
+// Printf logs one line.
+func (q quietRedis) Printf(_ context.Context, format string, v ...any) {
+	q.log.Debug("redis client", "text", fmt.Sprintf(format, v...))
+}
