@@ -155,6 +155,7 @@ func (d *demo) stop() {
 	d.dir.endLeftovers()
 	d.ports.release()
 	if d.keepLogs {
+		d.dir.removeAllButLogs()
 		return
 	}
 	d.dir.remove()

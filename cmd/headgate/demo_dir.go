@@ -99,6 +99,18 @@ func (d *demoDir) remove() {
 	_ = d.lock.Close()
 }
 
+// removeAllButLogs deletes what else is there after a start that failed. The
+// next demo removes the rest.
+func (d *demoDir) removeAllButLogs() {
+	entries, _ := os.ReadDir(d.path)
+	for _, e := range entries {
+		if e.Name() != "logs" && e.Name() != "lock" {
+			_ = os.RemoveAll(filepath.Join(d.path, e.Name()))
+		}
+	}
+	_ = d.lock.Close()
+}
+
 // writeSecret writes a file that only its owner can read and returns its path.
 func (d *demoDir) writeSecret(name, content string) (string, error) {
 	path := d.secret(name)

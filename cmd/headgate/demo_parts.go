@@ -64,14 +64,14 @@ func (d *demo) startStores(ctx context.Context) error {
 	var pgErr, rdErr error
 	var wg sync.WaitGroup
 	wg.Go(func() {
-		pg, pgErr = pglocal.Start(ctx, pglocal.Options{Dir: d.dir.sub("postgres")})
+		pg, pgErr = pglocal.Start(ctx, pglocal.Options{Dir: d.dir.sub("postgres"), Log: d.dir.log("postgres")})
 		if pgErr == nil {
 			pgErr = pg.Create(ctx, demoDatabase, "")
 		}
 	})
 	wg.Go(func() {
 		rd, rdErr = redislocal.Start(ctx, redislocal.Options{
-			Dir: d.dir.sub("redis"), Port: d.ports.redis, Password: d.secrets.redisPassword,
+			Dir: d.dir.sub("redis"), Port: d.ports.redis, Password: d.secrets.redisPassword, Log: d.dir.log("redis"),
 		})
 	})
 	wg.Wait()

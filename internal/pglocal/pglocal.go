@@ -27,6 +27,7 @@ type Options struct {
 	Dir     string   // the cluster's folder, made if absent, ≤ 80 bytes (Unix sockets); the server's user must be able to walk to it
 	Durable bool     // false: fsync off and the like, for data that may be lost
 	BinDir  string   // "" asks FindBin
+	Log     string   // the server's log file; "" is postgres.log in Dir
 	Extra   []string // further settings, name=value
 }
 
@@ -45,6 +46,9 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 			return nil, err
 		}
 	}
+	if o.Log == "" {
+		o.Log = filepath.Join(o.Dir, "postgres.log")
+	}
 	cred, err := dropTo()
 	if err != nil {
 		return nil, err
@@ -57,7 +61,7 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 	}
 	p, err := child.Start(child.Spec{
 		Argv: append([]string{filepath.Join(o.BinDir, "postgres")}, settings(o)...),
-		Env:  env(o.Dir), Dir: o.Dir, LogFile: filepath.Join(o.Dir, "postgres.log"),
+		Env:  env(o.Dir), Dir: o.Dir, LogFile: o.Log,
 		Credential: cred, DeathSignal: syscall.SIGINT, // a fast and clean shutdown
 	})
 	if err != nil {

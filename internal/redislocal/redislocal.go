@@ -9,6 +9,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/url"
 	"os"
@@ -18,8 +19,6 @@ import (
 	"strings"
 	"syscall"
 	"time"
-
-	"github.com/redis/go-redis/v9"
 
 	"github.com/headgate/headgate/internal/child"
 )
@@ -45,6 +44,7 @@ type Options struct {
 	Dir      string // its folder, made if absent; holds configuration, log and pid file
 	Port     int    // loopback port
 	Password string // "" for none
+	Log      string // the server's log file; "" is redis.log in Dir
 }
 
 // Server is a running server.
@@ -73,14 +73,25 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 	if err := os.MkdirAll(o.Dir, 0o700); err != nil {
 		return nil, fmt.Errorf("make folder for Redis: %w", err)
 	}
+	if o.Log == "" {
+		o.Log = filepath.Join(o.Dir, "redis.log")
+	}
 	conf := filepath.Join(o.Dir, "redis.conf")
 	if err := os.WriteFile(conf, []byte(config(o)), 0o600); err != nil {
 		return nil, fmt.Errorf("write Redis configuration: %w", err)
 	}
-	return Run(ctx, child.Spec{
+	p, err := child.Start(child.Spec{
 		Argv: []string{bin, conf}, Env: []string{"PATH=/usr/local/bin:/usr/bin:/bin", "LC_ALL=C", "TZ=UTC"},
-		Dir: o.Dir, LogFile: filepath.Join(o.Dir, "redis.log"), DeathSignal: syscall.SIGKILL,
-	}, o)
+		Dir: o.Dir, LogFile: o.Log, DeathSignal: syscall.SIGKILL,
+	})
+	if err != nil {
+		return nil, err
+	}
+	s := &Server{Addr: net.JoinHostPort("127.0.0.1", strconv.Itoa(o.Port)), Password: o.Password, Process: p}
+	if err := s.wait(ctx); err != nil {
+		return nil, err
+	}
+	return s, nil
 }
 
 func config(o Options) string {
@@ -95,29 +106,14 @@ func config(o Options) string {
 	return strings.Join(lines, "\n") + "\n"
 }
 
-// Run starts the server again from the spec of an earlier one.
-func Run(ctx context.Context, spec child.Spec, o Options) (*Server, error) {
-	p, err := child.Start(spec)
-	if err != nil {
-		return nil, err
-	}
-	s := &Server{Addr: net.JoinHostPort("127.0.0.1", strconv.Itoa(o.Port)), Password: o.Password, Process: p}
-	if err := s.wait(ctx); err != nil {
-		return nil, err
-	}
-	return s, nil
-}
-
 // wait returns when this very process answers: on a port that somebody else
 // took in between, somebody else does.
 func (s *Server) wait(ctx context.Context) error {
-	c := redis.NewClient(&redis.Options{Addr: s.Addr, Password: s.Password, MaxRetries: -1, DialerRetries: 1, PoolSize: 1})
-	defer func() { _ = c.Close() }()
 	want := fmt.Sprintf("process_id:%d\r\n", s.Process.PID())
 	tick := time.NewTicker(3 * time.Millisecond)
 	defer tick.Stop()
 	for {
-		info, err := c.Info(ctx, "server").Result()
+		info, err := s.info(ctx)
 		if err == nil && strings.Contains(info, want) {
 			return nil
 		}
@@ -131,6 +127,29 @@ func (s *Server) wait(ctx context.Context) error {
 		case <-tick.C:
 		}
 	}
+}
+
+// info asks the server about itself, in a conversation of its own: a client
+// library would log and remember the refusals that are normal here.
+func (s *Server) info(ctx context.Context) (string, error) {
+	var d net.Dialer
+	c, err := d.DialContext(ctx, "tcp", s.Addr)
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = c.Close() }()
+	if err := c.SetDeadline(time.Now().Add(2 * time.Second)); err != nil {
+		return "", err
+	}
+	ask := "INFO server\r\nQUIT\r\n"
+	if s.Password != "" {
+		ask = "AUTH " + s.Password + "\r\n" + ask
+	}
+	if _, err := io.WriteString(c, ask); err != nil {
+		return "", err
+	}
+	answer, err := io.ReadAll(io.LimitReader(c, 64<<10))
+	return string(answer), err
 }
 
 // Stop shuts down in order.

@@ -1,0 +1,297 @@
+package arch_test
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/headgate/headgate/internal/testkit"
+)
+
+const module = "github.com/headgate/headgate"
+
+// pkg is what the go command says about a package.
+type pkg struct {
+	ImportPath   string
+	Dir          string
+	Doc          string
+	Standard     bool
+	GoFiles      []string
+	TestGoFiles  []string
+	XTestGoFiles []string
+	Imports      []string
+	TestImports  []string
+	XTestImports []string
+	Deps         []string
+}
+
+// list asks the go command once for all packages of the module.
+//
+//nolint:gochecknoglobals // the answer is the same for all tests
+var list = sync.OnceValues(func() (map[string]pkg, error) {
+	root, err := testkit.ModuleRoot()
+	if err != nil {
+		return nil, err
+	}
+	cmd := exec.Command("go", "list", "-e", "-json=ImportPath,Dir,Doc,Standard,GoFiles,TestGoFiles,XTestGoFiles,Imports,TestImports,XTestImports,Deps", "./...")
+	cmd.Dir = root
+	out, err := cmd.Output()
+	if err != nil {
+		return nil, err
+	}
+	pkgs := map[string]pkg{}
+	for d := json.NewDecoder(strings.NewReader(string(out))); ; {
+		var p pkg
+		if err := d.Decode(&p); errors.Is(err, io.EOF) {
+			return pkgs, nil
+		} else if err != nil {
+			return nil, err
+		}
+		pkgs[short(p.ImportPath)] = p
+	}
+})
+
+// short is the path of our own package within the module; others' as it is.
+func short(path string) string { return strings.TrimPrefix(path, module+"/") }
+
+func ours(path string) bool { return strings.HasPrefix(path, module+"/") }
+
+func packages(t *testing.T) map[string]pkg {
+	t.Helper()
+	pkgs, err := list()
+	if err != nil {
+		t.Fatalf("go list: %v", err)
+	}
+	return pkgs
+}
+
+// arrow says what a package may import: of this module, and of others' modules
+// (by prefix). "lib/..." allows all below it.
+type arrow struct {
+	ours   []string
+	others []string
+	reason string
+}
+
+func arrows() map[string]arrow {
+	return map[string]arrow{
+		"policy":              {nil, []string{"go.yaml.in/yaml"}, "strangers import it: it is pure and small"},
+		"policy/apikey":       {nil, nil, "a format, nothing more"},
+		"policy/feed":         {[]string{"policy", "policy/apikey", "usage"}, []string{"github.com/redis/go-redis", "golang.org/x/sync", "github.com/hashicorp/golang-lru"}, "the only wire between the planes; it knows neither of them"},
+		"limiter":             {[]string{"policy"}, nil, "strangers import it: a Store brings its own client"},
+		"limiter/memstore":    {[]string{"limiter", "policy"}, nil, "simulation and tests run on it, without Redis"},
+		"limiter/storetest":   {[]string{"limiter", "policy"}, []string{"pgregory.net/rapid"}, "a test suite for Stores of strangers, too"},
+		"limiter/redisstore":  {[]string{"limiter", "policy"}, []string{"github.com/redis/go-redis"}, "it stores; deciding is the limiter's"},
+		"limiter/httplimit":   {[]string{"limiter", "policy"}, nil, "middleware for strangers' servers"},
+		"usage":               {nil, nil, "counters and batches; transport is feed's"},
+		"gateway":             {[]string{"limiter/...", "policy", "policy/apikey", "policy/feed", "usage"}, []string{"github.com/prometheus/client_golang", "github.com/prometheus/client_model", "github.com/prometheus/common", "github.com/dunglas/httpsfv", "github.com/redis/go-redis", "golang.org/x/sync", "golang.org/x/net", "github.com/hashicorp/golang-lru"}, "the data plane links no database, page or console code"},
+		"console":             {[]string{"policy", "policy/apikey", "usage", "limiter", "limiter/memstore"}, []string{"github.com/alexedwards/argon2id", "golang.org/x/sync", "golang.org/x/text", "golang.org/x/crypto"}, "the domain knows no HTTP, SQL or Redis"},
+		"db":                  {[]string{"console", "usage", "policy", "policy/apikey", "db/gen", "migrations"}, []string{"github.com/jackc/pgx", "github.com/pressly/goose"}, "rows and domain, nothing else"},
+		"db/gen":              {nil, []string{"github.com/jackc/pgx"}, "generated"},
+		"migrations":          {nil, nil, "files"},
+		"static":              {nil, nil, "files"},
+		"views/ui":            {[]string{"internal/form", "policy", "static"}, []string{"github.com/a-h/templ"}, "a view never sees a domain entity"},
+		"views":               {[]string{"views/ui", "internal/form", "policy", "static"}, []string{"github.com/a-h/templ"}, "a view never sees a domain entity, so that a hash cannot reach a page"},
+		"internal/form":       {nil, nil, "views use it, so it must not lead to the domain"},
+		"web/session":         {[]string{"console"}, []string{"github.com/gorilla/sessions", "github.com/gorilla/securecookie"}, "sessions are the console's rows"},
+		"web/api":             {[]string{"console", "policy", "policy/apikey", "usage"}, []string{"github.com/danielgtaylor/huma", "github.com/go-chi/chi", "go.yaml.in/yaml"}, "JSON in and out; rules are the console's"},
+		"web":                 {[]string{"console", "policy", "policy/apikey", "usage", "views", "views/ui", "static", "internal/form", "web/api", "web/session"}, []string{"github.com/go-chi/chi", "github.com/a-h/templ", "github.com/gorilla/sessions", "golang.org/x/sync", "go.yaml.in/yaml"}, "handlers know services, not stores"},
+		"internal/child":      {nil, nil, "a leaf"},
+		"internal/pglocal":    {[]string{"internal/child"}, []string{"github.com/jackc/pgx"}, "a server, not its use"},
+		"internal/redislocal": {[]string{"internal/child"}, nil, "a server, not its use"},
+		"internal/testkit":    {[]string{"internal/child", "internal/pglocal", "internal/redislocal"}, []string{"github.com/jackc/pgx", "github.com/pressly/goose", "github.com/chromedp/chromedp", "github.com/chromedp/cdproto"}, "every package's tests use it, so it imports none of them"},
+		"internal/config":     {nil, []string{"github.com/alecthomas/kong"}, "a leaf"},
+		"internal/service":    {nil, nil, "a leaf"},
+		"internal/arch":       {nil, nil, "only a test"},
+		"internal/e2e":        {nil, nil, "only tests"},
+	}
+}
+
+// matches reports whether path is allowed by one of the entries.
+func matches(path string, allowed []string) bool {
+	return slices.ContainsFunc(allowed, func(a string) bool {
+		if base, ok := strings.CutSuffix(a, "/..."); ok {
+			return path == base || strings.HasPrefix(path, base+"/")
+		}
+		return path == a
+	})
+}
+
+// startsWith reports whether path is one of the modules or lies in one.
+func startsWith(path string, modules []string) bool {
+	return slices.ContainsFunc(modules, func(m string) bool { return path == m || strings.HasPrefix(path, m+"/") })
+}
+
+// foreign reports whether path is neither ours nor of the standard library.
+func foreign(path string) bool {
+	host, _, _ := strings.Cut(path, "/")
+	return strings.Contains(host, ".") && !ours(path)
+}
+
+func TestArrows_EachPackageImportsOnlyWhatItMay(t *testing.T) {
+	t.Parallel()
+	table := arrows()
+	for name, p := range packages(t) {
+		if strings.HasPrefix(name, "cmd/") {
+			continue // wires everything
+		}
+		a, ok := table[name]
+		if !ok {
+			t.Errorf("package %s is not in the table of arrows: add it, with a reason", name)
+			continue
+		}
+		for _, imp := range p.Imports {
+			if ours(imp) && !matches(short(imp), a.ours) {
+				t.Errorf("%s imports %s, but: %s", name, short(imp), a.reason)
+			}
+			if foreign(imp) && !startsWith(imp, a.others) {
+				t.Errorf("%s imports %s, but: %s", name, imp, a.reason)
+			}
+		}
+	}
+}
+
+// A package may be far away and still be linked in; this looks at all that is.
+func TestArrows_NoForbiddenPackageIsReached(t *testing.T) {
+	t.Parallel()
+	never := map[string]map[string]string{
+		"gateway": {
+			"github.com/jackc/pgx": "a gateway never asks PostgreSQL", "github.com/go-chi/chi": "the data plane has no pages",
+			"github.com/a-h/templ": "the data plane has no pages", module + "/console": "the planes meet in policy/feed only",
+			module + "/db": "a gateway never asks PostgreSQL", module + "/web": "the data plane has no pages", "os/exec": "a gateway starts nothing",
+		},
+		"console": {
+			"github.com/redis/go-redis": "the console talks to its Feed port", "github.com/jackc/pgx": "the console talks to its Store port",
+			"net/http": "the domain knows no HTTP", "database/sql": "the console talks to its Store port",
+			module + "/gateway": "the planes meet in policy/feed only",
+		},
+		"policy":  {"net/http": "pure", "os": "pure", "github.com/redis/go-redis": "pure"},
+		"limiter": {"net/http": "the engine knows no HTTP", "github.com/redis/go-redis": "a Store brings its own client"},
+		"usage":   {"net/http": "pure", "github.com/redis/go-redis": "transport is feed's"},
+		"views":   {module + "/console": "a view never sees a domain entity", module + "/db": "nor rows"},
+		"web":     {"github.com/jackc/pgx": "handlers ask services", "github.com/redis/go-redis": "handlers ask services", module + "/gateway": "the planes meet in policy/feed only"},
+	}
+	// What the standard library itself or a YAML parser drags in is not ours to forbid.
+	indirect := map[string]bool{"os": true}
+	pkgs := packages(t)
+	for name, forbidden := range never {
+		p, ok := pkgs[name]
+		if !ok {
+			t.Errorf("package %s is gone; this test guards nothing", name)
+			continue
+		}
+		for bad, reason := range forbidden {
+			deps := p.Deps
+			if indirect[bad] {
+				deps = p.Imports
+			}
+			for _, d := range deps {
+				if d == bad || (strings.Contains(bad, ".") && strings.HasPrefix(d, bad+"/")) {
+					t.Errorf("%s reaches %s, but: %s", name, d, reason)
+				}
+			}
+		}
+	}
+}
+
+func TestArrows_ProcessesAreStartedInFewPlaces(t *testing.T) {
+	t.Parallel()
+	for name, p := range packages(t) {
+		if strings.HasPrefix(name, "internal/") {
+			continue
+		}
+		if !slices.Contains(p.Imports, "os/exec") {
+			continue
+		}
+		if name != "cmd/headgate" {
+			t.Errorf("%s imports os/exec: only the demo and internal packages start processes", name)
+			continue
+		}
+		for _, f := range filesImporting(t, p, `"os/exec"`) {
+			if !strings.HasPrefix(f, "demo") {
+				t.Errorf("cmd/headgate/%s imports os/exec: only the demo's files do", f)
+			}
+		}
+	}
+}
+
+func TestArrows_TestkitIsForTestsOnly(t *testing.T) {
+	t.Parallel()
+	for name, p := range packages(t) {
+		if slices.Contains(p.Imports, module+"/internal/testkit") {
+			t.Errorf("%s imports internal/testkit outside its tests", name)
+		}
+	}
+}
+
+func TestArrows_NobodyImportsACommandOrAnother(t *testing.T) {
+	t.Parallel()
+	pkgs := packages(t)
+	// Two folders that import each other's packages are one thing in two places.
+	top := func(path string) string { first, _, _ := strings.Cut(path, "/"); return first }
+	pairs := map[[2]string]bool{}
+	for name, p := range pkgs {
+		for _, imp := range p.Imports {
+			if !ours(imp) {
+				continue
+			}
+			if strings.HasPrefix(short(imp), "cmd/") {
+				t.Errorf("%s imports %s", name, imp)
+			}
+			if a, b := top(name), top(short(imp)); a != b {
+				pairs[[2]string{a, b}] = true
+			}
+		}
+	}
+	for pair := range pairs {
+		two := [2]string{pair[1], pair[0]}
+		if pairs[two] && pair[0] < pair[1] && pair != [2]string{"limiter", "policy"} {
+			t.Errorf("folders %s and %s import each other", pair[0], pair[1])
+		}
+	}
+}
+
+func TestPackages_EachSaysWhatItIs(t *testing.T) {
+	t.Parallel()
+	for name, p := range packages(t) {
+		if name == "db/gen" {
+			continue // generated
+		}
+		if p.Doc == "" {
+			t.Errorf("package %s has no doc comment", name)
+		}
+	}
+}
+
+func TestSources_HaveNoInitAndSkipNoTest(t *testing.T) {
+	t.Parallel()
+	for name, p := range packages(t) {
+		for _, f := range filesImporting(t, p, "\nfunc init()") {
+			t.Errorf("%s/%s has an init function", name, f)
+		}
+		for _, call := range []string{"t.Skip(", "t.Skipf(", "t.SkipNow("} {
+			for _, f := range filesImporting(t, p, call) {
+				if name != "internal/arch" {
+					t.Errorf("%s/%s skips a test", name, f)
+				}
+			}
+		}
+	}
+}
+
+func filesImporting(t *testing.T, p pkg, text string) []string {
+	t.Helper()
+	var found []string
+	for _, f := range slices.Concat(p.GoFiles, p.TestGoFiles, p.XTestGoFiles) {
+		if strings.Contains(read(t, filepath.Join(p.Dir, f)), text) {
+			found = append(found, f)
+		}
+	}
+	return found
+}
