@@ -53,9 +53,10 @@ const (
 	RevokeOffboarding = "offboarding"
 	RevokeMistake     = "mistake"
 	RevokeSuperseded  = "superseded"
+	RevokeOther       = "other" // the audit trail has the words
 )
 
-// RevokeReasons lists the reasons that an operator can give.
+// RevokeReasons lists the categories that an operator can choose from.
 func RevokeReasons() []string {
 	return []string{RevokeLeak, RevokeOffboarding, RevokeMistake, RevokeSuperseded}
 }
@@ -111,6 +112,7 @@ type Rotation struct {
 	State          RotationState
 	Reason         string
 	Overlap        time.Duration
+	OldNotAfter    *time.Time // what a cancelled rotation gives back to the old version
 	StartedAt      time.Time
 	EndsAt         time.Time
 	EndedAt        *time.Time
@@ -120,6 +122,11 @@ type Rotation struct {
 
 // Open reports whether the rotation still runs.
 func (r Rotation) Open() bool { return r.State == RotationOverlap }
+
+// Overdue reports whether less than OverdueBefore is left of a longer overlap.
+func (r Rotation) Overdue(now time.Time) bool {
+	return r.Open() && r.EndsAt.Sub(r.StartedAt) > OverdueBefore && r.EndsAt.Sub(now) < OverdueBefore
+}
 
 // Draft is a named policy change being edited.
 type Draft struct {

@@ -62,7 +62,7 @@ CREATE TABLE key_versions (
   retiring_at   timestamptz,
   not_after     timestamptz,
   revoked_at    timestamptz,
-  revoke_reason text CHECK (revoke_reason IN ('leak', 'offboarding', 'mistake', 'superseded')),
+  revoke_reason text CHECK (revoke_reason IN ('leak', 'offboarding', 'mistake', 'superseded', 'other')),
   ended_at      timestamptz,
   FOREIGN KEY (credential_id, tenant_id) REFERENCES credentials (id, tenant_id),
   UNIQUE (kid, credential_id),

@@ -69,6 +69,16 @@ CREATE TABLE outbox (
 CREATE INDEX outbox_pending ON outbox (id) WHERE done_at IS NULL;
 CREATE INDEX outbox_done ON outbox (done_at) WHERE done_at IS NOT NULL;
 
+-- One row: the place in the directory's change stream that the relay has reached. A Redis that is
+-- elsewhere has been lost, replaced or rewound.
+CREATE TABLE feed_place (
+  one        boolean PRIMARY KEY DEFAULT true CHECK (one),
+  epoch      text NOT NULL DEFAULT '',
+  seq        bigint NOT NULL DEFAULT 0,
+  updated_at timestamptz
+);
+INSERT INTO feed_place DEFAULT VALUES;
+
 -- +goose StatementBegin
 CREATE FUNCTION ring_outbox() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
@@ -79,5 +89,5 @@ END $$;
 CREATE TRIGGER outbox_rings AFTER INSERT ON outbox FOR EACH STATEMENT EXECUTE FUNCTION ring_outbox();
 
 -- +goose Down
-DROP TABLE outbox, policy_head, policy_versions, drafts;
+DROP TABLE feed_place, outbox, policy_head, policy_versions, drafts;
 DROP FUNCTION ring_outbox, refuse_head_going_back;

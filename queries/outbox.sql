@@ -18,3 +18,9 @@ UPDATE outbox SET attempts = attempts + 1, last_error = @last_error WHERE id = A
 
 -- name: DeleteDoneOutbox :exec
 DELETE FROM outbox WHERE done_at < @before::timestamptz;
+
+-- name: GetFeedPlace :one
+SELECT epoch, seq FROM feed_place WHERE one;
+
+-- name: SetFeedPlace :exec
+UPDATE feed_place SET epoch = @epoch, seq = @seq, updated_at = @now WHERE one;

@@ -39,5 +39,5 @@ SELECT DISTINCT plan FROM tenants WHERE state <> 'deleted' ORDER BY plan;
 SELECT id, name FROM tenants WHERE id = ANY (@ids::text[]);
 
 -- name: ListTenantsForDirectory :many
--- A full refill of the directory, in steps.
-SELECT * FROM tenants WHERE id > @after_id AND state <> 'deleted' ORDER BY id LIMIT @max_rows;
+-- A full refill of the directory, in steps. Tenants that were deleted long ago are left out.
+SELECT * FROM tenants WHERE id > @after_id AND (state <> 'deleted' OR updated_at > @ended_since) ORDER BY id LIMIT @max_rows;

@@ -67,6 +67,22 @@ func (q *Queries) FinishOutbox(ctx context.Context, arg FinishOutboxParams) erro
 	return err
 }
 
+const getFeedPlace = `-- name: GetFeedPlace :one
+SELECT epoch, seq FROM feed_place WHERE one
+`
+
+type GetFeedPlaceRow struct {
+	Epoch string
+	Seq   int64
+}
+
+func (q *Queries) GetFeedPlace(ctx context.Context) (GetFeedPlaceRow, error) {
+	row := q.db.QueryRow(ctx, getFeedPlace)
+	var i GetFeedPlaceRow
+	err := row.Scan(&i.Epoch, &i.Seq)
+	return i, err
+}
+
 const getOutbox = `-- name: GetOutbox :one
 SELECT id, kind, ref, created_at, done_at, epoch, seq, result, attempts, last_error FROM outbox WHERE id = $1
 `
@@ -139,4 +155,19 @@ func (q *Queries) ListPendingOutbox(ctx context.Context, maxRows int32) ([]Outbo
 		return nil, err
 	}
 	return items, nil
+}
+
+const setFeedPlace = `-- name: SetFeedPlace :exec
+UPDATE feed_place SET epoch = $1, seq = $2, updated_at = $3 WHERE one
+`
+
+type SetFeedPlaceParams struct {
+	Epoch string
+	Seq   int64
+	Now   *time.Time
+}
+
+func (q *Queries) SetFeedPlace(ctx context.Context, arg SetFeedPlaceParams) error {
+	_, err := q.db.Exec(ctx, setFeedPlace, arg.Epoch, arg.Seq, arg.Now)
+	return err
 }

@@ -190,17 +190,18 @@ func (q *Queries) ListTenants(ctx context.Context, arg ListTenantsParams) ([]Ten
 }
 
 const listTenantsForDirectory = `-- name: ListTenantsForDirectory :many
-SELECT id, name, external_id, plan, time_zone, state, reason, seq, created_at, updated_at FROM tenants WHERE id > $1 AND state <> 'deleted' ORDER BY id LIMIT $2
+SELECT id, name, external_id, plan, time_zone, state, reason, seq, created_at, updated_at FROM tenants WHERE id > $1 AND (state <> 'deleted' OR updated_at > $2) ORDER BY id LIMIT $3
 `
 
 type ListTenantsForDirectoryParams struct {
-	AfterID string
-	MaxRows int32
+	AfterID    string
+	EndedSince time.Time
+	MaxRows    int32
 }
 
-// A full refill of the directory, in steps.
+// A full refill of the directory, in steps. Tenants that were deleted long ago are left out.
 func (q *Queries) ListTenantsForDirectory(ctx context.Context, arg ListTenantsForDirectoryParams) ([]Tenant, error) {
-	rows, err := q.db.Query(ctx, listTenantsForDirectory, arg.AfterID, arg.MaxRows)
+	rows, err := q.db.Query(ctx, listTenantsForDirectory, arg.AfterID, arg.EndedSince, arg.MaxRows)
 	if err != nil {
 		return nil, err
 	}

@@ -1,0 +1,100 @@
+package console
+
+import (
+	"regexp"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+)
+
+const (
+	maxName   = 120
+	maxReason = 500
+	maxNote   = 2000
+)
+
+var (
+	planName  = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,62}$`)
+	scopeName = regexp.MustCompile(`^[a-z0-9][a-z0-9:._-]{0,63}$`)
+)
+
+// text trims s and notes what is wrong with it: too long, missing, or holding
+// characters that cannot be seen.
+func (p *problems) text(field, s string, most int, required bool) string {
+	s = strings.TrimSpace(s)
+	switch {
+	case s == "" && required:
+		p.add(field, "This must not be empty.")
+	case !utf8.ValidString(s):
+		p.add(field, "This is not valid UTF-8.")
+	case utf8.RuneCountInString(s) > most:
+		p.add(field, "At most %d characters.", most)
+	case strings.ContainsFunc(s, hidden):
+		p.add(field, "Control characters are not allowed.")
+	}
+	return s
+}
+
+// hidden reports characters that would not show, or that would reorder what is
+// shown around them.
+func hidden(r rune) bool { return unicode.Is(unicode.C, r) && r != '\n' && r != '\t' }
+
+func (p *problems) name(field, s string) string {
+	s = p.text(field, s, maxName, true)
+	if strings.ContainsAny(s, "\n\t") {
+		p.add(field, "One line, please.")
+	}
+	return s
+}
+
+func (p *problems) plan(s string) string {
+	s = strings.TrimSpace(s)
+	if !planName.MatchString(s) {
+		p.add("plan", "A plan's name has lower-case letters, digits and hyphens.")
+	}
+	return s
+}
+
+func (p *problems) timeZone(s string) string {
+	s = strings.TrimSpace(s)
+	if s == "" {
+		return "UTC"
+	}
+	if _, err := time.LoadLocation(s); err != nil || s == "Local" {
+		p.add("time_zone", "This is not the name of a time zone, such as Europe/Berlin.")
+	}
+	return s
+}
+
+func (p *problems) scopes(in []string) []string {
+	out := make([]string, 0, len(in))
+	seen := map[string]bool{}
+	for _, s := range in {
+		if s = strings.TrimSpace(s); s == "" || seen[s] {
+			continue
+		}
+		if !scopeName.MatchString(s) {
+			p.add("scopes", "%q is not a scope: lower-case letters, digits and :._- are.", s)
+		}
+		seen[s] = true
+		out = append(out, s)
+	}
+	if len(out) > 32 {
+		p.add("scopes", "At most 32 scopes.")
+	}
+	return out
+}
+
+// requiredReason trims a reason and refuses an empty one.
+func requiredReason(s string) (string, error) {
+	var p problems
+	s = p.text("reason", s, maxReason, true)
+	return s, p.err()
+}
+
+func optionalReason(s string) (string, error) {
+	var p problems
+	s = p.text("reason", s, maxReason, false)
+	return s, p.err()
+}

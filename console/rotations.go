@@ -1,0 +1,246 @@
+package console
+
+import (
+	"context"
+	"time"
+
+	"github.com/headgate/headgate/policy"
+)
+
+// MaxOverlap is the longest time for which a rotation lets two versions work,
+// extensions included.
+const MaxOverlap = 90 * 24 * time.Hour
+
+// OverdueBefore is how long before its end a rotation counts as overdue.
+const OverdueBefore = 24 * time.Hour
+
+// Rotations replaces key versions.
+type Rotations struct{ d Deps }
+
+// NewRotations returns the rotations service.
+func NewRotations(d Deps) *Rotations { return &Rotations{d.withDefaults()} }
+
+// NewRotation is what an operator says of a new rotation. Overlap 0 ends the
+// old version at once.
+type NewRotation struct {
+	Overlap time.Duration
+	Reason  string
+}
+
+// Start issues a new version of a credential and lets the old one retire. Both
+// work until the overlap ends, which is never later than the old version's own
+// expiry. A rotation that runs already is a conflict.
+func (s *Rotations) Start(ctx context.Context, actor Actor, credentialID string, in NewRotation) (Started, error) {
+	if err := actor.need(PermManageKeys); err != nil {
+		return Started{}, err
+	}
+	var p problems
+	in.Reason = p.text("reason", in.Reason, maxReason, false)
+	if in.Overlap < 0 || in.Overlap > MaxOverlap {
+		p.add("overlap", "Between 0 and %d days.", int(MaxOverlap.Hours()/24))
+	}
+	if err := p.err(); err != nil {
+		return Started{}, err
+	}
+	id, err := s.d.newID("rot")
+	if err != nil {
+		return Started{}, err
+	}
+	var out Started
+	err = s.d.Store.InTx(ctx, func(tx Tx) error {
+		k, err := s.openFor(ctx, tx, actor, credentialID)
+		if err != nil {
+			return err
+		}
+		out, err = k.rotate(ctx, id, in)
+		return err
+	})
+	if err != nil {
+		return Started{}, err
+	}
+	s.d.Nudge()
+	return out, nil
+}
+
+// openFor locks tenant and credential, in this order.
+func (s *Rotations) openFor(ctx context.Context, tx Tx, actor Actor, credentialID string) (*keyring, error) {
+	c, err := tx.Credential(ctx, credentialID)
+	if err != nil {
+		return nil, err
+	}
+	t, err := tx.ShareTenant(ctx, c.TenantID)
+	if err != nil {
+		return nil, err
+	}
+	if t.State == policy.TenantDeleted {
+		return nil, conflict("The tenant has been deleted.")
+	}
+	return s.d.openKeyring(ctx, tx, actor, credentialID)
+}
+
+func (k *keyring) rotate(ctx context.Context, id string, in NewRotation) (Started, error) {
+	old := k.current()
+	switch {
+	case k.open != nil:
+		return Started{}, conflict("A rotation of this credential is running already.")
+	case old == nil:
+		return Started{}, conflict("This credential has no working key to rotate.")
+	case old.State == policy.KeySuspended:
+		return Started{}, conflict("The key is suspended; resume or revoke it first.")
+	}
+	fresh, secret, err := k.d.newVersion(k.cred, k.now)
+	if err != nil {
+		return Started{}, err
+	}
+	fresh.TenantName = old.TenantName
+	r := Rotation{
+		ID: id, CredentialID: k.cred.ID, TenantID: k.cred.TenantID, CredentialName: k.cred.Name, TenantName: old.TenantName,
+		OldKID: old.KID, NewKID: fresh.KID, State: RotationOverlap, Reason: in.Reason, Overlap: in.Overlap,
+		OldNotAfter: old.NotAfter, StartedAt: k.now, EndsAt: minTime(k.now.Add(in.Overlap), old.NotAfter),
+	}
+	if err := k.retire(ctx, old, &r); err != nil {
+		return Started{}, err
+	}
+	if err := k.tx.InsertKey(ctx, fresh); err != nil {
+		return Started{}, err
+	}
+	if err := k.send(ctx, fresh.KID); err != nil {
+		return Started{}, err
+	}
+	if err := k.tx.InsertRotation(ctx, r); err != nil {
+		return Started{}, err
+	}
+	err = k.d.record(ctx, k.tx, k.actor, k.now, event{
+		action: "rotation.start", object: "rotation", objectID: r.ID, tenantID: r.TenantID, after: viewRotation(r), reason: in.Reason,
+	})
+	return Started{Rotation: r, KeyVersion: fresh, Secret: secret, Change: k.last}, err
+}
+
+// retire lets the old version end with the rotation: later, or now.
+func (k *keyring) retire(ctx context.Context, old *KeyVersion, r *Rotation) error {
+	at := k.now
+	old.RetiringAt = &at
+	if r.EndsAt.After(k.now) {
+		ends := r.EndsAt
+		old.State, old.NotAfter = policy.KeyRetiring, &ends
+	} else {
+		k.expire(old, k.now)
+		r.State, r.EndedAt, r.EndsAt = RotationCompleted, &at, at
+	}
+	return k.write(ctx, old)
+}
+
+// Get returns one rotation.
+func (s *Rotations) Get(ctx context.Context, id string) (r Rotation, err error) {
+	err = s.d.Store.Read(ctx, func(tx Tx) error {
+		r, err = tx.Rotation(ctx, id)
+		return err
+	})
+	return r, err
+}
+
+// List returns rotations, the newest first, at most 500; only running ones
+// when open is set.
+func (s *Rotations) List(ctx context.Context, open bool) (out []Rotation, err error) {
+	err = s.d.Store.Read(ctx, func(tx Tx) error {
+		out, err = tx.Rotations(ctx, open, 500)
+		return err
+	})
+	return out, err
+}
+
+// Extend lets the old version work for longer, never past its own expiry nor
+// MaxOverlap in all.
+func (s *Rotations) Extend(ctx context.Context, actor Actor, id string, by time.Duration, reason string) (Change, error) {
+	reason, err := requiredReason(reason)
+	if err != nil {
+		return Change{}, err
+	}
+	if by <= 0 {
+		return Change{}, invalid(FieldError{Field: "by", Message: "This must be longer than 0."})
+	}
+	return s.change(ctx, actor, id, func(k *keyring) error { return k.extend(ctx, by, reason) })
+}
+
+func (k *keyring) extend(ctx context.Context, by time.Duration, reason string) error {
+	before := *k.open
+	r := before
+	r.EndsAt = minTime(r.EndsAt.Add(by), r.OldNotAfter)
+	r.Extensions++
+	if r.EndsAt.Sub(r.StartedAt) > MaxOverlap {
+		return invalid(FieldError{Field: "by", Message: "The overlap would be longer than 90 days."})
+	}
+	if !r.EndsAt.After(before.EndsAt) {
+		return conflict("The old key expires then anyway; the overlap cannot be extended.")
+	}
+	if err := k.tx.UpdateRotation(ctx, r); err != nil {
+		return err
+	}
+	old := k.find(r.OldKID)
+	ends := r.EndsAt
+	old.NotAfter = &ends
+	if err := k.write(ctx, old); err != nil {
+		return err
+	}
+	return k.d.record(ctx, k.tx, k.actor, k.now, event{
+		action: "rotation.extend", object: "rotation", objectID: r.ID, tenantID: r.TenantID,
+		before: viewRotation(before), after: viewRotation(r), reason: reason,
+	})
+}
+
+// End ends a rotation before its time: the old version is refused from now on.
+func (s *Rotations) End(ctx context.Context, actor Actor, id, reason string) (Change, error) {
+	reason, err := optionalReason(reason)
+	if err != nil {
+		return Change{}, err
+	}
+	return s.change(ctx, actor, id, func(k *keyring) error {
+		old := k.find(k.open.OldKID)
+		k.expire(old, k.now)
+		if err := k.write(ctx, old); err != nil {
+			return err
+		}
+		return k.closeRotation(ctx, actor, RotationForced, k.now, reason)
+	})
+}
+
+// Cancel takes a rotation back: the new version is revoked, the old one is
+// active again with its own expiry.
+func (s *Rotations) Cancel(ctx context.Context, actor Actor, id, reason string) (Change, error) {
+	reason, err := optionalReason(reason)
+	if err != nil {
+		return Change{}, err
+	}
+	return s.change(ctx, actor, id, func(k *keyring) error {
+		return k.cancelRotation(ctx, RevokeSuperseded, reason)
+	})
+}
+
+// change runs fn on an open rotation under the credential's lock.
+func (s *Rotations) change(ctx context.Context, actor Actor, id string, fn func(*keyring) error) (Change, error) {
+	if err := actor.need(PermManageKeys); err != nil {
+		return Change{}, err
+	}
+	var c Change
+	err := s.d.Store.InTx(ctx, func(tx Tx) error {
+		r, err := tx.Rotation(ctx, id)
+		if err != nil {
+			return err
+		}
+		k, err := s.d.openKeyring(ctx, tx, actor, r.CredentialID)
+		if err != nil {
+			return err
+		}
+		if k.open == nil || k.open.ID != id {
+			return conflict("The rotation is over.")
+		}
+		err = fn(k)
+		c = k.last
+		return err
+	})
+	if err != nil {
+		return Change{}, err
+	}
+	s.d.Nudge()
+	return c, nil
+}

@@ -1,0 +1,313 @@
+package console
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/headgate/headgate/policy"
+)
+
+// Tenants manages customer organisations.
+type Tenants struct{ d Deps }
+
+// NewTenants returns the tenants service.
+func NewTenants(d Deps) *Tenants { return &Tenants{d.withDefaults()} }
+
+// NewTenant is what an operator says of a new tenant. TimeZone defaults to UTC.
+type NewTenant struct{ Name, ExternalID, Plan, TimeZone string }
+
+// TenantPatch changes a tenant; nil keeps.
+type TenantPatch struct{ Name, ExternalID, Plan, TimeZone *string }
+
+// TenantQuery filters tenants. Q is a part of the name, or a whole id or
+// external id. State "" means all but deleted.
+type TenantQuery struct {
+	Q     string
+	Plan  string
+	State policy.TenantState
+	Page  Page
+}
+
+// Create makes a tenant. Its plan must be in the policy in force; before the
+// first publication any well-formed plan will do, and that publication must
+// then have it.
+func (s *Tenants) Create(ctx context.Context, actor Actor, in NewTenant) (Tenant, error) {
+	if err := actor.need(PermManageTenants); err != nil {
+		return Tenant{}, err
+	}
+	var p problems
+	t := Tenant{
+		Name: p.name("name", in.Name), ExternalID: p.text("external_id", in.ExternalID, maxName, false),
+		Plan: p.plan(in.Plan), TimeZone: p.timeZone(in.TimeZone), State: policy.TenantActive, Seq: 1,
+	}
+	if err := p.err(); err != nil {
+		return Tenant{}, err
+	}
+	var err error
+	if t.ID, err = s.d.newID("ten"); err != nil {
+		return Tenant{}, err
+	}
+	err = s.d.Store.InTx(ctx, func(tx Tx) error {
+		t.CreatedAt = s.d.now()
+		t.UpdatedAt = t.CreatedAt
+		if err := planInForce(ctx, tx, t.Plan); err != nil {
+			return err
+		}
+		if err := tx.InsertTenant(ctx, t); err != nil {
+			return externalIDTaken(err)
+		}
+		_, err := s.saved(ctx, tx, actor, event{action: "tenant.create", after: viewTenant(t)}, t)
+		return err
+	})
+	return s.done(t, err)
+}
+
+// Update changes a tenant's name, external id, plan or time zone.
+func (s *Tenants) Update(ctx context.Context, actor Actor, id string, in TenantPatch) (Tenant, error) {
+	if err := actor.need(PermManageTenants); err != nil {
+		return Tenant{}, err
+	}
+	var t Tenant
+	err := s.d.Store.InTx(ctx, func(tx Tx) error {
+		before, err := lockLiveTenant(ctx, tx, id)
+		if err != nil {
+			return err
+		}
+		if t, err = patched(before, in); err != nil {
+			return err
+		}
+		if t == before {
+			return nil
+		}
+		if t.Plan != before.Plan {
+			if err := planInForce(ctx, tx, t.Plan); err != nil {
+				return err
+			}
+		}
+		_, err = s.update(ctx, tx, actor, "tenant.update", "", before, &t)
+		return err
+	})
+	return s.done(t, err)
+}
+
+func patched(t Tenant, in TenantPatch) (Tenant, error) {
+	var p problems
+	if in.Name != nil {
+		t.Name = p.name("name", *in.Name)
+	}
+	if in.ExternalID != nil {
+		t.ExternalID = p.text("external_id", *in.ExternalID, maxName, false)
+	}
+	if in.Plan != nil {
+		t.Plan = p.plan(*in.Plan)
+	}
+	if in.TimeZone != nil {
+		t.TimeZone = p.timeZone(*in.TimeZone)
+	}
+	return t, p.err()
+}
+
+// Get returns a tenant, also a deleted one.
+func (s *Tenants) Get(ctx context.Context, id string) (t Tenant, err error) {
+	err = s.d.Store.Read(ctx, func(tx Tx) error {
+		t, err = tx.Tenant(ctx, id)
+		return err
+	})
+	return t, err
+}
+
+// List returns tenants, the newest first, and the cursor to the next page.
+func (s *Tenants) List(ctx context.Context, q TenantQuery) (items []Tenant, next string, err error) {
+	after, err := decodeCursor(q.Page.After)
+	if err != nil {
+		return nil, "", err
+	}
+	limit := q.Page.limit()
+	err = s.d.Store.Read(ctx, func(tx Tx) error {
+		items, err = tx.Tenants(ctx, q, after, limit+1)
+		return err
+	})
+	if err != nil {
+		return nil, "", err
+	}
+	items, next = cut(items, limit, func(t Tenant) Cursor { return Cursor{At: t.CreatedAt, ID: t.ID} })
+	return items, next, nil
+}
+
+// Count counts tenants that are not deleted.
+func (s *Tenants) Count(ctx context.Context) (n int64, err error) {
+	err = s.d.Store.Read(ctx, func(tx Tx) error {
+		n, err = tx.CountTenants(ctx)
+		return err
+	})
+	return n, err
+}
+
+// Suspend stops all of a tenant's calls until Resume. A reason is compulsory.
+func (s *Tenants) Suspend(ctx context.Context, actor Actor, id, reason string) (Change, error) {
+	reason, err := requiredReason(reason)
+	if err != nil {
+		return Change{}, err
+	}
+	return s.move(ctx, actor, id, "tenant.suspend", reason, policy.TenantActive, policy.TenantSuspended)
+}
+
+// Resume ends a suspension.
+func (s *Tenants) Resume(ctx context.Context, actor Actor, id, reason string) (Change, error) {
+	reason, err := optionalReason(reason)
+	if err != nil {
+		return Change{}, err
+	}
+	return s.move(ctx, actor, id, "tenant.resume", reason, policy.TenantSuspended, policy.TenantActive)
+}
+
+func (s *Tenants) move(ctx context.Context, actor Actor, id, action, reason string, from, to policy.TenantState) (Change, error) {
+	if err := actor.need(PermManageTenants); err != nil {
+		return Change{}, err
+	}
+	var c Change
+	err := s.d.Store.InTx(ctx, func(tx Tx) error {
+		before, err := lockLiveTenant(ctx, tx, id)
+		if err != nil {
+			return err
+		}
+		if before.State != from {
+			return conflict("The tenant is " + string(before.State) + ".")
+		}
+		t := before
+		t.State, t.Reason = to, ""
+		if to == policy.TenantSuspended {
+			t.Reason = reason
+		}
+		c, err = s.update(ctx, tx, actor, action, reason, before, &t)
+		return err
+	})
+	_, err = s.done(Tenant{}, err)
+	return c, err
+}
+
+// Delete ends a tenant for good: its keys are revoked, its rotations ended. The
+// rows are kept.
+func (s *Tenants) Delete(ctx context.Context, actor Actor, id, reason string) (Change, error) {
+	if err := actor.need(PermManageTenants); err != nil {
+		return Change{}, err
+	}
+	reason, err := optionalReason(reason)
+	if err != nil {
+		return Change{}, err
+	}
+	var c Change
+	err = s.d.Store.InTx(ctx, func(tx Tx) error {
+		before, err := lockLiveTenant(ctx, tx, id)
+		if err != nil {
+			return err
+		}
+		if err := s.d.offboard(ctx, tx, actor, id, reason); err != nil {
+			return err
+		}
+		t := before
+		t.State, t.Reason = policy.TenantDeleted, reason
+		c, err = s.update(ctx, tx, actor, "tenant.delete", reason, before, &t)
+		return err
+	})
+	_, err = s.done(Tenant{}, err)
+	return c, err
+}
+
+// RecordView writes the audit event of an operator who looks at a tenant's own
+// page, and returns the tenant.
+func (s *Tenants) RecordView(ctx context.Context, actor Actor, id string) (Tenant, error) {
+	if err := actor.need(PermViewAsTenant); err != nil {
+		return Tenant{}, err
+	}
+	var t Tenant
+	err := s.d.Store.InTx(ctx, func(tx Tx) (err error) {
+		if t, err = tx.Tenant(ctx, id); err != nil {
+			return err
+		}
+		return s.d.record(ctx, tx, actor, s.d.now(), event{action: "tenant.view-as", object: "tenant", objectID: id, tenantID: id})
+	})
+	return t, err
+}
+
+// update writes t over before, with its record for the gateways and its event.
+func (s *Tenants) update(ctx context.Context, tx Tx, actor Actor, action, reason string, before Tenant, t *Tenant) (Change, error) {
+	t.Seq, t.UpdatedAt = before.Seq+1, s.d.now()
+	if err := tx.UpdateTenant(ctx, *t); err != nil {
+		return Change{}, externalIDTaken(err)
+	}
+	return s.saved(ctx, tx, actor, event{action: action, reason: reason, before: viewTenant(before), after: viewTenant(*t)}, *t)
+}
+
+func (s *Tenants) saved(ctx context.Context, tx Tx, actor Actor, ev event, t Tenant) (Change, error) {
+	id, err := tx.InsertOutbox(ctx, OutboxTenant, t.ID, t.UpdatedAt)
+	if err != nil {
+		return Change{}, fmt.Errorf("insert outbox row of tenant %s: %w", t.ID, err)
+	}
+	ev.object, ev.objectID, ev.tenantID = "tenant", t.ID, t.ID
+	return Change{OutboxID: id}, s.d.record(ctx, tx, actor, t.UpdatedAt, ev)
+}
+
+func (s *Tenants) done(t Tenant, err error) (Tenant, error) {
+	if err != nil {
+		return Tenant{}, err
+	}
+	s.d.Nudge()
+	return t, nil
+}
+
+func lockLiveTenant(ctx context.Context, tx Tx, id string) (Tenant, error) {
+	t, err := tx.LockTenant(ctx, id)
+	if err != nil {
+		return Tenant{}, err
+	}
+	if t.State == policy.TenantDeleted {
+		return Tenant{}, conflict("The tenant has been deleted.")
+	}
+	return t, nil
+}
+
+func externalIDTaken(err error) error {
+	if CodeOf(err) == CodeConflict {
+		return &Error{Code: CodeConflict, Public: "Another tenant has this external id.", Cause: err,
+			Fields: []FieldError{{Field: "external_id", Message: "Another tenant has this external id."}}}
+	}
+	return err
+}
+
+// planInForce refuses a plan that the version in force lacks, and keeps
+// publishers waiting until the transaction ends, so that none drops it meanwhile.
+func planInForce(ctx context.Context, tx Tx, plan string) error {
+	number, err := tx.ShareHead(ctx)
+	if err != nil || number == 0 {
+		return err
+	}
+	v, err := tx.Version(ctx, number)
+	if err != nil {
+		return err
+	}
+	doc, err := v.Document()
+	if err != nil {
+		return fmt.Errorf("read version %d: %w", number, err)
+	}
+	if _, ok := doc.Plans[plan]; ok {
+		return nil
+	}
+	names := make([]string, 0, len(doc.Plans))
+	for n := range doc.Plans {
+		names = append(names, n)
+	}
+	slices.Sort(names)
+	return invalid(FieldError{Field: "plan", Message: "The policy in force has no such plan; it has " + strings.Join(names, ", ") + "."})
+}
+
+// minTime is the earlier of two times, of which nil is never.
+func minTime(a time.Time, b *time.Time) time.Time {
+	if b != nil && b.Before(a) {
+		return *b
+	}
+	return a
+}
