@@ -99,9 +99,8 @@ func (s *Server) policyRoutes(r chi.Router) {
 
 	edit := r.With(s.require(console.PermEditDrafts))
 	edit.Post("/policy/drafts", s.page(s.draftCreate))
-	edit.Post("/policy/drafts/{draft}/plans", s.page(s.draftPlanAct))
-	edit.Post("/policy/drafts/{draft}/routes", s.page(s.draftRouteAct))
-	edit.Post("/policy/drafts/{draft}/limits", s.page(s.draftLimitAct))
+	edit.Post("/policy/drafts/{draft}/sections", s.page(s.draftSection))
+	edit.Post("/policy/drafts/{draft}/add", s.page(s.draftAdd))
 	edit.Post("/policy/drafts/{draft}/source", s.page(s.draftSaveSource))
 	edit.Post("/policy/drafts/{draft}/rebase", s.page(s.draftRebase))
 	edit.Post("/policy/drafts/{draft}/delete", s.page(s.draftDelete))

@@ -1,0 +1,346 @@
+package web
+
+import (
+	"net/http"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/headgate/headgate/internal/form"
+	"github.com/headgate/headgate/policy"
+)
+
+// maxSectionLimits bounds the limits of one section that a form may carry.
+const maxSectionLimits = 64
+
+// unlimitedUnit is the choice of unit that stands for "no limit".
+const unlimitedUnit = "unlimited"
+
+// section is the part of a document that one form edits: general, global,
+// shared, a plan (Key is its name) or a route (Key is its index).
+type section struct{ Kind, Key string }
+
+// ID is the section's element id and the prefix of its fields.
+func (s section) ID() string {
+	if s.Key == "" {
+		return s.Kind
+	}
+	return s.Kind + "-" + s.Key
+}
+
+func (s section) index() int {
+	n, err := strconv.Atoi(s.Key)
+	if err != nil {
+		return -1
+	}
+	return n
+}
+
+// limitsOf points at the limits of a section; nil when it has none or is not there.
+func (s section) limitsOf(d *policy.Document) *[]policy.Limit {
+	switch s.Kind {
+	case "global":
+		return &d.Global.Limits
+	case "shared":
+		return &d.Shared
+	case "plan":
+		if p, ok := d.Plans[s.Key]; ok {
+			limits := slices.Clone(p.Limits)
+			return &limits // a plan lies in a map: put is what stores it
+		}
+	case "route":
+		if i := s.index(); i >= 0 && i < len(d.Routes) {
+			return &d.Routes[i].Limits
+		}
+	}
+	return nil
+}
+
+// exists reports whether the document has the section.
+func (s section) exists(d *policy.Document) bool {
+	return s.Kind == "general" || s.limitsOf(d) != nil
+}
+
+// fieldsOf are the names of a section's own fields, without its limits.
+func (s section) fields() []string {
+	switch s.Kind {
+	case "general":
+		return []string{"description", "trusted-proxies", "ip-header", "ipv6-prefix", "headers", "inv-count", "inv-unit", "inv-burst"}
+	case "plan":
+		return []string{"name", "description"}
+	case "route":
+		return []string{"name", "description", "match", "identity", "motive", "cost", "mode", "fb-count", "fb-unit", "fb-burst"}
+	}
+	return nil
+}
+
+func limitField(i int, name string) string { return "l" + strconv.Itoa(i) + "-" + name }
+
+var limitFields = []string{"name", "description", "per", "counts", "count", "unit", "burst"}
+
+// parseSection reads the fields of a section from a form whose names carry the
+// section's id as prefix.
+func parseSection(r *http.Request, s section) *form.Form {
+	names := append([]string{"limits"}, s.fields()...)
+	n, _ := strconv.Atoi(r.PostForm.Get(s.ID() + "-limits"))
+	for i := range min(max(n, 0), maxSectionLimits) {
+		for _, name := range limitFields {
+			names = append(names, limitField(i, name))
+		}
+	}
+	prefixed := make([]string, len(names))
+	for i, name := range names {
+		prefixed[i] = s.ID() + "-" + name
+	}
+	in, f := form.Parse(r, prefixed...), form.New(nil)
+	for i, name := range names {
+		f.Value[name] = in.Value[prefixed[i]]
+	}
+	f.Value["uses"] = strings.Join(r.PostForm[s.ID()+"-uses[]"], ",")
+	return f
+}
+
+// valuesOf fills a section's form from the document.
+func valuesOf(d *policy.Document, s section) *form.Form {
+	f := form.New(nil)
+	switch s.Kind {
+	case "general":
+		var proxies, headers []string
+		for _, p := range d.ClientIP.TrustedProxies {
+			proxies = append(proxies, p.String())
+		}
+		for _, h := range d.Credentials.Headers {
+			headers = append(headers, strings.TrimSpace(h.Name+" "+h.Scheme))
+		}
+		f.Value["description"] = d.Description
+		f.Value["trusted-proxies"], f.Value["ip-header"] = strings.Join(proxies, "\n"), d.ClientIP.Header
+		f.Value["ipv6-prefix"], f.Value["headers"] = strconv.Itoa(d.ClientIP.IPv6Prefix), strings.Join(headers, "\n")
+		putRate(f, "inv-", d.Credentials.Invalid.Rate, d.Credentials.Invalid.Burst)
+	case "plan":
+		f.Value["name"], f.Value["description"] = s.Key, d.Plans[s.Key].Description
+	case "route":
+		putRoute(f, d.Routes[s.index()])
+	}
+	if limits := s.limitsOf(d); limits != nil {
+		f.Value["limits"] = strconv.Itoa(len(*limits))
+		for i, l := range *limits {
+			f.Value[limitField(i, "name")], f.Value[limitField(i, "description")] = l.Name, l.Description
+			f.Value[limitField(i, "per")], f.Value[limitField(i, "counts")] = string(l.Per), string(l.Counts)
+			putRate(f, limitField(i, ""), l.Rate, l.Burst)
+		}
+	}
+	return f
+}
+
+func putRoute(f *form.Form, r policy.Route) {
+	f.Value["name"], f.Value["description"] = r.Name, r.Description
+	f.Value["match"], f.Value["identity"], f.Value["motive"] = strings.Join(r.Match, "\n"), string(r.Identity), string(r.Motive)
+	f.Value["cost"], f.Value["uses"] = strconv.FormatInt(r.Cost, 10), strings.Join(r.Uses, ",")
+	f.Value["mode"], f.Value["fb-unit"] = string(r.OnStoreFailure.Mode), "minute"
+	if fb := r.OnStoreFailure.Fallback; fb != nil {
+		rate := fb.Rate
+		rate.Unlimited = rate.Unlimited || fb.Unlimited
+		putRate(f, "fb-", rate, fb.Burst)
+	}
+}
+
+func putRate(f *form.Form, prefix string, r policy.Rate, burst int64) {
+	if r.Unlimited {
+		f.Value[prefix+"unit"] = unlimitedUnit
+		return
+	}
+	unit := r.Period.String()
+	for _, u := range []struct {
+		name   string
+		period time.Duration
+	}{{"second", time.Second}, {"minute", time.Minute}, {"hour", time.Hour}, {"day", 24 * time.Hour}} {
+		if r.Period == u.period {
+			unit = u.name
+		}
+	}
+	f.Value[prefix+"count"], f.Value[prefix+"unit"] = strconv.FormatInt(r.Tokens, 10), unit
+	f.Value[prefix+"burst"] = strconv.FormatInt(burst, 10)
+}
+
+// takeRate reads count, unit and burst. An empty burst is the count.
+func takeRate(f *form.Form, prefix string) (policy.Rate, int64) {
+	unit := f.Get(prefix + "unit")
+	if unit == unlimitedUnit {
+		return policy.Rate{Unlimited: true}, 0
+	}
+	count := takeInt(f, prefix+"count")
+	if f.Error(prefix+"count") != "" {
+		return policy.Rate{}, 0
+	}
+	rate, err := policy.ParseRate(strconv.FormatInt(count, 10) + "/" + unit)
+	if err != nil {
+		f.Fail(prefix+"count", err.Error()+".")
+	}
+	if f.Get(prefix+"burst") == "" {
+		return rate, rate.Tokens
+	}
+	return rate, takeInt(f, prefix+"burst")
+}
+
+// takeInt reads a number typed as plain digits. "1,000", "1.000" and "1e3" mean
+// different things to different people and are refused.
+func takeInt(f *form.Form, name string) int64 {
+	s := f.Get(name)
+	n, err := strconv.ParseInt(s, 10, 64)
+	switch {
+	case s == "":
+		f.Fail(name, "Is missing.")
+	case strings.Trim(s, "0123456789") != "":
+		f.Fail(name, "Must be plain digits, such as 1000.")
+	case err != nil:
+		f.Fail(name, "Is too large.")
+	}
+	return n
+}
+
+func takeLimits(f *form.Form) []policy.Limit {
+	n, _ := strconv.Atoi(f.Get("limits"))
+	var limits []policy.Limit
+	for i := range min(max(n, 0), maxSectionLimits) {
+		l := policy.Limit{Name: f.Get(limitField(i, "name")), Description: f.Get(limitField(i, "description")),
+			Per: policy.Per(f.Get(limitField(i, "per"))), Counts: policy.Counts(f.Get(limitField(i, "counts")))}
+		l.Rate, l.Burst = takeRate(f, limitField(i, ""))
+		limits = append(limits, l)
+	}
+	return limits
+}
+
+// apply puts what was typed into the document. What cannot be read is noted
+// beside its field; whether the document makes sense is for validation to say.
+func (s section) apply(d *policy.Document, f *form.Form) {
+	switch s.Kind {
+	case "general":
+		applyGeneral(d, f)
+	case "global":
+		d.Global.Limits = takeLimits(f)
+	case "shared":
+		d.Shared = takeLimits(f)
+	case "plan":
+		name := f.Get("name")
+		if _, taken := d.Plans[name]; name != s.Key && taken {
+			f.Fail("name", "Another plan has this name.")
+			return
+		}
+		if name == "" {
+			f.Fail("name", "Is missing.")
+			return
+		}
+		delete(d.Plans, s.Key)
+		d.Plans[name] = policy.Plan{Description: f.Get("description"), Limits: takeLimits(f)}
+	case "route":
+		applyRoute(&d.Routes[s.index()], f)
+	}
+}
+
+func applyGeneral(d *policy.Document, f *form.Form) {
+	d.Description, d.ClientIP.Header = f.Get("description"), f.Get("ip-header")
+	d.ClientIP.IPv6Prefix = int(takeInt(f, "ipv6-prefix"))
+	d.ClientIP.TrustedProxies, d.Credentials.Headers = nil, nil
+	for _, line := range lines(f.Raw("trusted-proxies")) {
+		p, err := netip.ParsePrefix(line)
+		if a, aerr := netip.ParseAddr(line); aerr == nil {
+			p, err = netip.PrefixFrom(a, a.BitLen()), nil
+		}
+		if err != nil {
+			f.Fail("trusted-proxies", "“"+clip(line)+"” is no address range such as 10.0.0.0/8.")
+		}
+		d.ClientIP.TrustedProxies = append(d.ClientIP.TrustedProxies, p)
+	}
+	for _, line := range lines(f.Raw("headers")) {
+		name, scheme, _ := strings.Cut(line, " ")
+		d.Credentials.Headers = append(d.Credentials.Headers, policy.CredentialHeader{Name: name, Scheme: strings.TrimSpace(scheme)})
+	}
+	d.Credentials.Invalid.Rate, d.Credentials.Invalid.Burst = takeRate(f, "inv-")
+}
+
+func applyRoute(r *policy.Route, f *form.Form) {
+	r.Name, r.Description, r.Match = f.Get("name"), f.Get("description"), lines(f.Raw("match"))
+	r.Identity, r.Motive = policy.Identity(f.Get("identity")), policy.Motive(f.Get("motive"))
+	r.Cost, r.Uses, r.Limits = takeInt(f, "cost"), nil, takeLimits(f)
+	if uses := f.Get("uses"); uses != "" {
+		r.Uses = strings.Split(uses, ",")
+	}
+	r.OnStoreFailure = policy.StoreFailure{Mode: policy.FailMode(f.Get("mode"))}
+	if r.OnStoreFailure.Mode == policy.FailOpen {
+		rate, burst := takeRate(f, "fb-")
+		r.OnStoreFailure.Fallback = &policy.Fallback{Unlimited: rate.Unlimited, Rate: rate, Burst: burst}
+	}
+}
+
+func lines(s string) []string {
+	var out []string
+	for line := range strings.Lines(s) {
+		if line = strings.TrimSpace(line); line != "" {
+			out = append(out, line)
+		}
+	}
+	return out
+}
+
+// addLimit appends a limit to start from.
+func (s section) addLimit(d *policy.Document) {
+	l := policy.Limit{Name: "new", Per: policy.PerTenant, Counts: policy.CountsRequests, Rate: policy.Rate{Tokens: 60, Period: time.Minute}, Burst: 60}
+	if s.Kind == "global" {
+		l.Per = policy.PerGlobal
+	}
+	if s.Kind == "route" && d.Routes[s.index()].Identity == policy.IdentityIP {
+		l.Per = policy.PerIP
+	}
+	s.put(d, append(*s.limitsOf(d), l))
+}
+
+// dropLimit removes one limit; an index that is not there changes nothing.
+func (s section) dropLimit(d *policy.Document, i int) {
+	limits := *s.limitsOf(d)
+	if i >= 0 && i < len(limits) {
+		s.put(d, slices.Delete(slices.Clone(limits), i, i+1))
+	}
+}
+
+func (s section) put(d *policy.Document, limits []policy.Limit) {
+	if s.Kind == "plan" {
+		p := d.Plans[s.Key]
+		p.Limits = limits
+		d.Plans[s.Key] = p
+		return
+	}
+	*s.limitsOf(d) = limits
+}
+
+// drop removes a plan or a route from the document.
+func (s section) drop(d *policy.Document) {
+	switch s.Kind {
+	case "plan":
+		delete(d.Plans, s.Key)
+	case "route":
+		d.Routes = slices.Delete(d.Routes, s.index(), s.index()+1)
+	}
+}
+
+// sectionsOf lists the sections of a document in the order of the page.
+func sectionsOf(d *policy.Document) []section {
+	all := []section{{Kind: "general"}, {Kind: "global"}, {Kind: "shared"}}
+	for _, name := range planNames(d) {
+		all = append(all, section{"plan", name})
+	}
+	for i := range d.Routes {
+		all = append(all, section{"route", strconv.Itoa(i)})
+	}
+	return all
+}
+
+func planNames(d *policy.Document) []string {
+	var names []string
+	for name := range d.Plans {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}

@@ -1,0 +1,94 @@
+package web
+
+import (
+	"regexp"
+	"strings"
+
+	"github.com/headgate/headgate/internal/form"
+	"github.com/headgate/headgate/policy"
+)
+
+var limitPath = regexp.MustCompile(`^limits\[(\d+)\](?:\.(\w+))?`)
+
+// locate finds the section of a problem's path and the field in it. The field
+// is "" when the problem concerns the section as a whole.
+func locate(path string) (section, string) {
+	switch {
+	case strings.HasPrefix(path, "routes["):
+		index, rest, _ := strings.Cut(strings.TrimPrefix(path, "routes["), "]")
+		return section{"route", index}, routeField(strings.TrimPrefix(rest, "."))
+	case strings.HasPrefix(path, "plans."):
+		name, rest, _ := strings.Cut(strings.TrimPrefix(path, "plans."), ".")
+		return section{"plan", name}, planField(rest)
+	case strings.HasPrefix(path, "shared["):
+		return section{Kind: "shared"}, limitFieldOf("limits" + strings.TrimPrefix(path, "shared"))
+	case strings.HasPrefix(path, "global."):
+		return section{Kind: "global"}, limitFieldOf(strings.TrimPrefix(path, "global."))
+	}
+	return section{Kind: "general"}, generalField(path)
+}
+
+func limitFieldOf(rest string) string {
+	m := limitPath.FindStringSubmatch(rest)
+	if m == nil {
+		return ""
+	}
+	field := map[string]string{"": "name", "rate": "count"}[m[2]]
+	if field == "" {
+		field = m[2]
+	}
+	return "l" + m[1] + "-" + field
+}
+
+func planField(rest string) string {
+	if rest == "" {
+		return "name"
+	}
+	return limitFieldOf(rest)
+}
+
+func routeField(rest string) string {
+	if f := limitFieldOf(rest); f != "" {
+		return f
+	}
+	head, _, _ := strings.Cut(strings.NewReplacer("[", ".").Replace(rest), ".")
+	switch {
+	case rest == "on_store_failure.fallback.burst":
+		return "fb-burst"
+	case strings.HasPrefix(rest, "on_store_failure.fallback"):
+		return "fb-count"
+	case head == "on_store_failure":
+		return "mode"
+	case head == "match", head == "identity", head == "motive", head == "cost", head == "uses", head == "name", head == "description":
+		return head
+	}
+	return ""
+}
+
+func generalField(path string) string {
+	for _, p := range []struct{ prefix, field string }{
+		{"client_ip.trusted_proxies", "trusted-proxies"}, {"client_ip.header", "ip-header"}, {"client_ip.ipv6_prefix", "ipv6-prefix"},
+		{"credentials.headers", "headers"}, {"credentials.invalid.burst", "inv-burst"}, {"credentials.invalid", "inv-count"},
+		{"description", "description"},
+	} {
+		if strings.HasPrefix(path, p.prefix) {
+			return p.field
+		}
+	}
+	return ""
+}
+
+// mark puts the problems of a section beside its fields.
+func (s section) mark(f *form.Form, problems []policy.Problem) {
+	for _, p := range problems {
+		sec, field := locate(p.Path)
+		if sec != s {
+			continue
+		}
+		if field == "" {
+			f.Message = p.Message
+			continue
+		}
+		f.Fail(field, p.Message)
+	}
+}
