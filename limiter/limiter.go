@@ -60,6 +60,10 @@ type Store interface {
 // ErrStore wraps every error of a Store.
 var ErrStore = errors.New("limiter store unavailable")
 
+// ErrCombined marks the error of a request that failed along with another one in
+// the same call of a store: the call counts once, by the other one's error.
+var ErrCombined = errors.New("combined with another request")
+
 // Reason says why a decision came out as it did. The strings are part of the
 // interface (docs/refusals.md).
 type Reason string

@@ -46,7 +46,7 @@ func Cause(err error) string {
 		return "reply"
 	case errors.Is(err, errRow):
 		return "wrongtype"
-	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, redis.ErrPoolTimeout),
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, redis.ErrPoolTimeout), errors.Is(err, redis.ErrPoolExhausted),
 		errors.As(err, &network) && network.Timeout():
 		return "timeout"
 	case errors.Is(err, syscall.ECONNREFUSED):

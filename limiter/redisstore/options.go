@@ -49,6 +49,11 @@ func ClientOptions(url string) (*redis.Options, error) {
 	}
 	opts.MaxActiveConns = opts.PoolSize // PoolSize alone is no bound
 	opts.MinIdleConns = opts.PoolSize / 4
+	// After PoolSize failed dials in a row go-redis dials once a second only,
+	// which would put off the return of a store that is back; MaxActiveConns is
+	// the bound, so the size may be what an outage of hours does not reach.
+	opts.PoolSize = 1 << 16
+	opts.MaxConcurrentDials = opts.MaxActiveConns
 	opts.PipelinePoolSize = -1
 	opts.ContextTimeoutEnabled = true
 	opts.MaxRetries = -1

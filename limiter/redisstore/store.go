@@ -16,45 +16,43 @@ import (
 	"github.com/headgate/headgate/policy"
 )
 
-// Store decides on Redis. It is safe for concurrent use.
+// Store decides on Redis. It is safe for concurrent use. Concurrent calls of
+// Take are combined: see combiner.
 type Store struct {
-	client redis.UniversalClient
-	opts   Options
-	take   script
-	clock  func() int64 // tests only: sent to a script that goes by it; else nil
+	client  redis.UniversalClient
+	opts    Options
+	take    script
+	clock   func() int64 // tests only: sent to a script that goes by it; else nil
+	waiting combiner
 }
 
 // New makes a Store on client, which should come from ClientOptions. It does
 // not connect: an unreachable Redis shows at the first call.
 func New(client redis.UniversalClient, opts Options) *Store {
-	return &Store{client: client, opts: opts.withDefaults(), take: newScript(takeSource)}
+	s := &Store{client: client, opts: opts.withDefaults(), take: newScript(takeSource)}
+	s.waiting = combiner{maxWriters: s.opts.Writers, send: s.send}
+	return s
 }
 
-// Take decides all charges together. Every error wraps limiter.ErrStore; Cause
-// names its kind.
+// Take decides all charges together. It returns when ctx ends, whatever Redis
+// does; the request may then have been charged. Every error wraps
+// limiter.ErrStore; Cause names its kind.
 func (s *Store) Take(ctx context.Context, charges []limiter.Charge) (limiter.Outcome, error) {
 	if err := limiter.CheckCharges(charges); err != nil {
 		return limiter.Outcome{}, storeError("take", err)
 	}
-	keys := make([]string, len(charges))
-	for i := range charges {
-		keys[i] = s.RowKey(charges[i].Row)
-	}
-	var c call
-	c.add(charges, keys)
-	answer, err := s.send(ctx, &c, len(charges))
-	if err != nil {
+	if err := ctx.Err(); err != nil {
 		return limiter.Outcome{}, storeError("take", err)
 	}
-	out, err := answer.next(len(charges))
+	out, err := s.waiting.take(ctx, s.pack(charges))
 	if err != nil {
 		return limiter.Outcome{}, storeError("take", err)
 	}
 	return out, nil
 }
 
-// send makes one call for requests with these numbers of charges.
-func (s *Store) send(ctx context.Context, c *call, charges ...int) (reply, error) {
+// send makes one call.
+func (s *Store) send(ctx context.Context, c *call) (reply, error) {
 	args := []any{c.arg}
 	if s.clock != nil {
 		args = append(args, s.clock())
@@ -67,7 +65,7 @@ func (s *Store) send(ctx context.Context, c *call, charges ...int) (reply, error
 	if !ok {
 		return reply{}, fmt.Errorf("%w: %T", errReply, answer)
 	}
-	return openReply(text, charges...)
+	return openReply(text, c.replyLen)
 }
 
 // probeNumbers never refuse a prober and are full again within 2 s.
@@ -76,9 +74,10 @@ var probeNumbers = policy.Numbers{Tokens: 1, Period: 1, Burst: 1_000_000}
 // Ping draws from a bucket of its own, because only a write shows that Redis
 // can serve: a read-only replica or a full memory answers a PING.
 func (s *Store) Ping(ctx context.Context) error {
-	var c call
-	c.add([]limiter.Charge{{Numbers: probeNumbers, Cost: 1}}, []string{s.probeKey()})
-	answer, err := s.send(ctx, &c, 1)
+	probe := limiter.Charge{Numbers: probeNumbers, Cost: 1}
+	c := newCall()
+	c.add(request{keys: []string{s.probeKey()}, arg: appendCharge([]byte{1}, &probe)})
+	answer, err := s.send(ctx, c)
 	if err == nil {
 		_, err = answer.next(1)
 	}

@@ -99,7 +99,9 @@ local function readrow(key)
         b.time = now
         row.dirty = true
       end
-      if not forgotten(b) then
+      if forgotten(b) then
+        row.dirty = true
+      else
         row.list[#row.list + 1] = b
         row.byhash[b.hash] = b
       end

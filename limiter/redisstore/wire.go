@@ -28,43 +28,71 @@ var errReply = errors.New("reply has another shape")
 // errRow says that a request's row holds something that is not a row.
 var errRow = errors.New("row holds another type")
 
-// call is one or several requests on their way to the script: the distinct keys
-// of their rows and the packed requests. Layout in take.lua.
-type call struct {
-	keys  []string
-	index map[string]uint16 // 1-based place in keys
-	arg   []byte
+// request is one request on its way to the script: the key of each charge's row
+// and the packed charges, whose places of rows call.add fills in.
+type request struct {
+	keys []string
+	arg  []byte
 }
 
-// add appends one request whose rows have the given keys, one per charge.
-func (c *call) add(charges []limiter.Charge, keys []string) {
-	c.arg = append(c.arg, byte(len(charges)))
+// pack copies what the script needs, so that the charges stay the caller's.
+func (s *Store) pack(charges []limiter.Charge) request {
+	r := request{keys: make([]string, len(charges)), arg: make([]byte, 0, 1+len(charges)*chargeBytes)}
+	r.arg = append(r.arg, byte(len(charges)))
 	for i := range charges {
-		n := charges[i].Numbers
-		c.arg = binary.LittleEndian.AppendUint16(c.arg, c.place(keys[i]))
-		c.arg = binary.LittleEndian.AppendUint64(c.arg, charges[i].Hash)
-		c.arg = appendUint48(c.arg, n.Tokens)
-		c.arg = appendUint48(c.arg, n.Period)
-		c.arg = appendUint48(c.arg, n.Burst)
-		c.arg = appendUint48(c.arg, charges[i].Cost)
+		r.keys[i] = s.RowKey(charges[i].Row)
+		if i > 0 && charges[i].Row == charges[i-1].Row {
+			r.keys[i] = r.keys[i-1]
+		}
+		r.arg = appendCharge(r.arg, &charges[i])
 	}
+	return r
 }
 
-func (c *call) place(key string) uint16 {
-	if at, ok := c.index[key]; ok {
-		return at
-	}
-	if c.index == nil {
-		c.index = map[string]uint16{}
-	}
-	c.keys = append(c.keys, key)
-	at := uint16(len(c.keys))
-	c.index[key] = at
-	return at
+func appendCharge(b []byte, c *limiter.Charge) []byte {
+	b = append(b, 0, 0) // place of the row
+	b = binary.LittleEndian.AppendUint64(b, c.Hash)
+	b = appendUint48(b, c.Numbers.Tokens)
+	b = appendUint48(b, c.Numbers.Period)
+	b = appendUint48(b, c.Numbers.Burst)
+	return appendUint48(b, c.Cost)
 }
 
 func appendUint48(b []byte, v int64) []byte {
 	return append(b, byte(v), byte(v>>8), byte(v>>16), byte(v>>24), byte(v>>32), byte(v>>40))
+}
+
+// call is one or several requests in one call of the script: the distinct keys
+// of their rows and the packed requests. Layout in take.lua.
+type call struct {
+	keys     []string
+	index    map[string]int // 1-based place in keys
+	arg      []byte
+	charges  []int // of each request
+	replyLen int
+}
+
+func newCall() *call { return &call{index: map[string]int{}, replyLen: 8} }
+
+func (c *call) add(r request) {
+	start := len(c.arg)
+	c.arg = append(c.arg, r.arg...)
+	for i, key := range r.keys {
+		at := c.arg[start+1+i*chargeBytes:]
+		binary.LittleEndian.PutUint16(at, uint16(c.place(key)))
+	}
+	c.charges = append(c.charges, len(r.keys))
+	c.replyLen += 1 + len(r.keys)*levelBytes
+}
+
+func (c *call) place(key string) int {
+	at := c.index[key]
+	if at == 0 {
+		c.keys = append(c.keys, key)
+		at = len(c.keys)
+		c.index[key] = at
+	}
+	return at
 }
 
 // reply reads the script's answer, request by request in the order of add.
@@ -73,16 +101,11 @@ type reply struct {
 	rest      []byte
 }
 
-// openReply checks that the answer has a time and exactly what the requests
-// with these numbers of charges need; anything else is an error, never an
-// admission or a refusal.
-func openReply(text string, charges ...int) (reply, error) {
-	want := 8
-	for _, n := range charges {
-		want += 1 + n*levelBytes
-	}
-	if len(text) != want {
-		return reply{}, fmt.Errorf("%w: %d bytes instead of %d", errReply, len(text), want)
+// openReply checks that the answer has exactly the given length and begins with
+// a time; anything else is an error, never an admission or a refusal.
+func openReply(text string, length int) (reply, error) {
+	if len(text) != length || length < 8 {
+		return reply{}, fmt.Errorf("%w: %d bytes instead of %d", errReply, len(text), length)
 	}
 	r := reply{rest: []byte(text)}
 	r.nowMicros = r.number()
