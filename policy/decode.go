@@ -11,11 +11,13 @@ import (
 // not be read is left at its zero value and is not complained about twice.
 type decoder struct {
 	found     problemList
-	misshapen bool // a field was unknown, repeated or of the wrong kind
+	misshapen bool            // a field was unknown, repeated or of the wrong kind
+	unread    map[string]bool // paths whose value is not in the document
 }
 
-// problem is about a value.
+// problem is about a value, which is then not read.
 func (d *decoder) problem(path string, n *node, format string, args ...any) {
+	d.unread[path] = true
 	d.found.add(Problem{Path: path, Line: n.line, Message: fmt.Sprintf(format, args...)})
 }
 
@@ -49,11 +51,12 @@ func (d *decoder) fields(path string, n *node, set fieldSet) {
 		read := set.read[k.text]
 		switch {
 		case read != nil && v.kind == kindNull:
+			d.unread[at] = true
 			d.shape(at, k.line, "is empty: give a value or leave the field out")
 		case read != nil:
 			read(at, v)
 		case contains(set.later, k.text):
-			d.shape(at, k.line, "%s is not supported yet", k.text)
+			d.shape(at, k.line, "is not supported yet")
 		default:
 			d.shape(at, k.line, "is not a known field; known here: %s", set.names())
 		}
@@ -72,6 +75,7 @@ func contains(list []string, s string) bool {
 }
 
 func (d *decoder) wrongKind(path string, n *node, want string) {
+	d.unread[path] = true
 	switch n.kind {
 	case kindNull:
 		d.shape(path, n.line, "is empty: it must be %s", want)
@@ -91,6 +95,7 @@ func (d *decoder) list(path string, n *node, what string, most int, read func(pa
 		return
 	}
 	if len(n.items) > most {
+		d.unread[path] = true
 		d.shape(path, n.line, "has %d %s: at most %d are allowed", len(n.items), what, most)
 		return
 	}

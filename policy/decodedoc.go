@@ -90,6 +90,7 @@ func (d *decoder) plans(path string, n *node, doc *Document) {
 		return
 	}
 	if len(n.keys) > maxPlans {
+		d.unread[path] = true
 		d.shape(path, n.line, "has %d plans: at most %d are allowed", len(n.keys), maxPlans)
 		return
 	}

@@ -1,5 +1,13 @@
 package policy
 
+import (
+	"fmt"
+	"math/big"
+	"slices"
+	"strconv"
+	"strings"
+)
+
 // Kinds of a Change.
 const (
 	ChangeAdded   = "added"
@@ -13,7 +21,7 @@ const (
 	EffectTighter   = "tighter"
 	EffectLooser    = "looser"
 	EffectNeutral   = "neutral"
-	EffectNewBucket = "new-bucket" // a bucket starts full
+	EffectNewBucket = "new-bucket" // counting starts afresh, with a full bucket
 )
 
 // Change is one difference between two documents, told in the words of limits
@@ -28,5 +36,217 @@ type Change struct {
 	Text    string `json:"text"`   // one sentence for people
 }
 
-// Diff lists what changes from before to after. Before may be nil.
-func Diff(before, after *Document) []Change { return nil }
+// Diff lists what changes from before to after, in the order of the document and
+// within each part what was removed last. Before may be nil: then everything is
+// added. The order of routes and of lists carries no meaning and is no change.
+// The list is empty if and only if the documents mean the same.
+func Diff(before, after *Document) []Change {
+	if before == nil {
+		before = &Document{APIVersion: after.APIVersion}
+	}
+	d := &differ{before: before.withDefaults(), after: after.withDefaults()}
+	b, a := d.before, d.after
+	d.value("apiVersion", "apiVersion", b.APIVersion, a.APIVersion, EffectNeutral)
+	d.value("description", "description", b.Description, a.Description, EffectNeutral)
+	d.edges()
+	d.limits(limitList{"global.limits", "everything together", b.Global.Limits, globalLimitID},
+		limitList{"global.limits", "everything together", a.Global.Limits, globalLimitID})
+	d.limits(limitList{"shared", "shared", b.Shared, sharedLimitID}, limitList{"shared", "shared", a.Shared, sharedLimitID})
+	d.plans()
+	d.routes()
+	return d.changes
+}
+
+type differ struct {
+	before, after *Document
+	changes       []Change
+}
+
+func (d *differ) add(c Change) { d.changes = append(d.changes, c) }
+
+// value tells that one value differs; nothing when it does not.
+func (d *differ) value(path, what, before, after, effect string) {
+	if before == after {
+		return
+	}
+	c := Change{Path: path, Kind: ChangeChanged, Before: before, After: after, Effect: effect}
+	switch {
+	case before == "":
+		c.Kind, c.Text = ChangeAdded, fmt.Sprintf("%s is now %s", what, after)
+	case after == "":
+		c.Kind, c.Text = ChangeRemoved, fmt.Sprintf("%s is removed (was %s)", what, before)
+	default:
+		c.Text = fmt.Sprintf("%s: %s → %s", what, before, after)
+	}
+	d.add(c)
+}
+
+// edges compares how callers are told apart.
+func (d *differ) edges() {
+	b, a := d.before, d.after
+	d.value("client_ip.trusted_proxies", "trusted proxies", proxyText(b.ClientIP), proxyText(a.ClientIP), EffectNeutral)
+	d.value("client_ip.header", "client address header", b.ClientIP.Header, a.ClientIP.Header, EffectNeutral)
+	d.value("client_ip.ipv6_prefix", "bits of an IPv6 address that name a caller",
+		strconv.Itoa(b.ClientIP.IPv6Prefix), strconv.Itoa(a.ClientIP.IPv6Prefix), EffectNeutral)
+	d.value("credentials.headers", "headers that carry a key", headerText(b.Credentials), headerText(a.Credentials), EffectNeutral)
+	bi, ai := b.Credentials.Invalid, a.Credentials.Invalid
+	d.value("credentials.invalid.rate", "refused credentials per address", bi.Rate.String(), ai.Rate.String(), rateEffect(bi.Rate, ai.Rate))
+	d.value("credentials.invalid.burst", "burst of refused credentials per address",
+		whole(bi.Burst), whole(ai.Burst), moreIsLooser(bi.Burst, ai.Burst))
+}
+
+func proxyText(c ClientIP) string {
+	var texts []string
+	for _, p := range c.TrustedProxies {
+		texts = append(texts, p.String())
+	}
+	return sortedText(texts)
+}
+
+func headerText(c Credentials) string {
+	var texts []string
+	for _, h := range c.Headers { // the order is that in which they are looked at
+		texts = append(texts, strings.TrimSpace(h.Name+" "+h.Scheme))
+	}
+	return strings.Join(texts, ", ")
+}
+
+func sortedText(list []string) string {
+	list = slices.Clone(list)
+	slices.Sort(list)
+	return strings.Join(list, ", ")
+}
+
+func whole(v int64) string { return strconv.FormatInt(v, 10) }
+
+func moreIsLooser(before, after int64) string {
+	switch {
+	case after > before:
+		return EffectLooser
+	case after < before:
+		return EffectTighter
+	}
+	return EffectNeutral
+}
+
+func opposite(effect string) string {
+	switch effect {
+	case EffectLooser:
+		return EffectTighter
+	case EffectTighter:
+		return EffectLooser
+	}
+	return effect
+}
+
+// rateEffect compares what two rates admit over a long time, exactly.
+func rateEffect(before, after Rate) string {
+	switch {
+	case before.Unlimited || after.Unlimited:
+		return moreIsLooser(flag(before.Unlimited), flag(after.Unlimited))
+	case before.Blocked() || after.Blocked() || before.Period <= 0 || after.Period <= 0:
+		return moreIsLooser(before.Tokens, after.Tokens)
+	}
+	b := new(big.Int).Mul(big.NewInt(before.Tokens), big.NewInt(int64(after.Period)))
+	a := new(big.Int).Mul(big.NewInt(after.Tokens), big.NewInt(int64(before.Period)))
+	return moreIsLooser(0, int64(a.Cmp(b)))
+}
+
+func flag(b bool) int64 {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// limitList is the limits of one place in one of the documents.
+type limitList struct {
+	path   string
+	where  string // for people
+	limits []Limit
+	id     func(name string) string
+}
+
+func (l limitList) find(name string) int {
+	return slices.IndexFunc(l.limits, func(have Limit) bool { return have.Name == name })
+}
+
+// limits compares the limits of one place. A limit that is gone while a new one
+// has the same numbers was renamed.
+func (d *differ) limits(before, after limitList) {
+	gone := map[int]bool{}
+	for i := range before.limits {
+		gone[i] = after.find(before.limits[i].Name) < 0
+	}
+	for i, l := range after.limits {
+		path := index(after.path, i)
+		if at := before.find(l.Name); at >= 0 {
+			d.limit(path, after, before.limits[at], l)
+			continue
+		}
+		id := after.id(l.Name)
+		if at := renamedFrom(before.limits, gone, l); at >= 0 {
+			gone[at] = false
+			old := before.limits[at].Name
+			d.add(Change{path + ".name", id, ChangeRenamed, old, l.Name, EffectNewBucket,
+				fmt.Sprintf("%s: limit %s is now called %s and counts from a full bucket", after.where, old, l.Name)})
+			continue
+		}
+		d.add(Change{path, id, ChangeAdded, "", limitText(l), addedEffect(l),
+			fmt.Sprintf("%s: new limit %s, %s", after.where, l.Name, limitText(l))})
+	}
+	for i, l := range before.limits {
+		if gone[i] {
+			d.add(Change{index(before.path, i), before.id(l.Name), ChangeRemoved, limitText(l), "", opposite(addedEffect(l)),
+				fmt.Sprintf("%s: limit %s is removed (was %s)", before.where, l.Name, limitText(l))})
+		}
+	}
+}
+
+func renamedFrom(limits []Limit, gone map[int]bool, l Limit) int {
+	for i, old := range limits {
+		if gone[i] && sameNumbers(old, l) {
+			return i
+		}
+	}
+	return -1
+}
+
+func sameNumbers(a, b Limit) bool {
+	return a.Per == b.Per && a.Counts == b.Counts && a.Rate == b.Rate && (a.Rate.Unlimited || a.Burst == b.Burst)
+}
+
+func addedEffect(l Limit) string {
+	if l.Rate.Unlimited {
+		return EffectNeutral
+	}
+	return EffectTighter
+}
+
+func limitText(l Limit) string {
+	text := l.Rate.String() + " per " + string(l.Per)
+	if !l.Rate.Unlimited {
+		text += ", burst " + whole(l.Burst)
+	}
+	if l.Counts == CountsRequests {
+		text += ", counting requests"
+	}
+	return text
+}
+
+// limit compares two limits with the same id.
+func (d *differ) limit(path string, in limitList, b, a Limit) {
+	id, what := in.id(a.Name), in.where+": limit "+a.Name
+	from := len(d.changes)
+	d.value(path+".description", what+", description", b.Description, a.Description, EffectNeutral)
+	d.value(path+".per", what+", counted per", string(b.Per), string(a.Per), EffectNewBucket)
+	d.value(path+".counts", what+", counts", string(b.Counts), string(a.Counts),
+		moreIsLooser(flag(b.Counts == CountsRequests), flag(a.Counts == CountsRequests)))
+	d.value(path+".rate", what, b.Rate.String(), a.Rate.String(), rateEffect(b.Rate, a.Rate))
+	if !a.Rate.Unlimited && !b.Rate.Unlimited {
+		d.value(path+".burst", what+", burst", whole(b.Burst), whole(a.Burst), moreIsLooser(b.Burst, a.Burst))
+	}
+	for i := from; i < len(d.changes); i++ {
+		d.changes[i].LimitID = id
+	}
+}

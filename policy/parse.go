@@ -29,12 +29,11 @@ func ParseLoose(src []byte) (*Document, Report) {
 		}
 		return nil, Report{Problems: []Problem{e.problem}}
 	}
-	d := &decoder{}
+	d := &decoder{unread: map[string]bool{}}
 	doc := d.document(root)
 	report := validate(doc)
-	told := d.found.all()
-	report.Problems = append(told, notToldYet(report.Problems, told)...)
-	report.Warnings = notToldYet(report.Warnings, told)
+	report.Problems = append(d.found.all(), d.notToldYet(report.Problems)...)
+	report.Warnings = d.notToldYet(report.Warnings)
 	for _, list := range [][]Problem{report.Problems, report.Warnings} {
 		for i := range list {
 			if list[i].Line == 0 {
@@ -51,28 +50,24 @@ func ParseLoose(src []byte) (*Document, Report) {
 
 // notToldYet leaves out what validation says of a value that could not be read
 // in the first place.
-func notToldYet(found, told []Problem) []Problem {
-	paths := make(map[string]bool, len(told))
-	for _, p := range told {
-		paths[p.Path] = true
-	}
+func (d *decoder) notToldYet(found []Problem) []Problem {
 	var out []Problem
 	for _, p := range found {
-		if !tellsAgain(p.Path, paths) {
+		if !d.toldOf(p.Path) {
 			out = append(out, p)
 		}
 	}
 	return out
 }
 
-// tellsAgain reports whether a path, or something around it, is among the told.
-func tellsAgain(path string, told map[string]bool) bool {
+// toldOf reports whether the value at a path, or one around it, was not read.
+func (d *decoder) toldOf(path string) bool {
 	for at := path; at != ""; at = parent(at) {
-		if told[at] {
+		if d.unread[at] {
 			return true
 		}
 	}
-	return told[""]
+	return d.unread[""]
 }
 
 // trim sorts a report by line and bounds its length.

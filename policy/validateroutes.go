@@ -219,7 +219,7 @@ func (v *validator) patterns() {
 		}
 	}
 	if !everything {
-		v.warnings.addf("routes", "match nothing for \"/\": a request that no route matches is refused with 404 no-route")
+		v.warnings.addf("routes", "have no pattern \"/\": a request that no route matches is refused with 404 no-route")
 	}
 }
 

@@ -1,0 +1,165 @@
+package policy
+
+import (
+	"fmt"
+	"slices"
+)
+
+func (d *differ) plans() {
+	for _, name := range sortedKeys(d.after.Plans) {
+		path, where := "plans."+name, "plan "+name
+		after := d.after.Plans[name]
+		before, ok := d.before.Plans[name]
+		if !ok {
+			d.add(Change{Path: path, Kind: ChangeAdded, After: limitsText(after.Limits), Effect: EffectNeutral,
+				Text: fmt.Sprintf("new plan %s: %s", name, limitsText(after.Limits))})
+			continue
+		}
+		d.value(path+".description", where+", description", before.Description, after.Description, EffectNeutral)
+		d.limits(limitList{path + ".limits", where, before.Limits, planLimitID},
+			limitList{path + ".limits", where, after.Limits, planLimitID})
+	}
+	for _, name := range sortedKeys(d.before.Plans) {
+		if _, ok := d.after.Plans[name]; !ok {
+			text := limitsText(d.before.Plans[name].Limits)
+			d.add(Change{Path: "plans." + name, Kind: ChangeRemoved, Before: text, Effect: EffectNeutral,
+				Text: fmt.Sprintf("plan %s is removed (was %s)", name, text)})
+		}
+	}
+}
+
+func limitsText(limits []Limit) string {
+	if len(limits) == 0 {
+		return "no limits"
+	}
+	text := ""
+	for i, l := range limits {
+		if i > 0 {
+			text += "; "
+		}
+		text += l.Name + " " + limitText(l)
+	}
+	return text
+}
+
+// routes compares route by route. A route that is gone while a new one has the
+// same patterns was renamed, which gives its limits new ids.
+func (d *differ) routes() {
+	old := make(map[string]int, len(d.before.Routes))
+	byMatch := make(map[string]int, len(d.before.Routes))
+	for i, r := range d.before.Routes {
+		old[r.Name] = i
+	}
+	stays := make(map[string]bool, len(d.after.Routes))
+	for _, r := range d.after.Routes {
+		stays[r.Name] = true
+	}
+	for i, r := range d.before.Routes {
+		if !stays[r.Name] {
+			byMatch[sortedText(r.Match)] = i
+		}
+	}
+	taken := map[int]bool{}
+	for i, r := range d.after.Routes {
+		path := index("routes", i)
+		if at, ok := old[r.Name]; ok {
+			d.route(path, index("routes", at), d.before.Routes[at], r)
+			continue
+		}
+		if at, ok := byMatch[sortedText(r.Match)]; ok && !taken[at] {
+			taken[at] = true
+			d.renamedRoute(path, index("routes", at), d.before.Routes[at], r)
+			continue
+		}
+		d.add(Change{Path: path, Kind: ChangeAdded, After: sortedText(r.Match), Effect: routeEffect(r),
+			Text: fmt.Sprintf("new route %s for %s: %s", r.Name, sortedText(r.Match), limitsText(r.Limits))})
+	}
+	for i, r := range d.before.Routes {
+		if !stays[r.Name] && !taken[i] {
+			d.add(Change{Path: index("routes", i), Kind: ChangeRemoved, Before: sortedText(r.Match), Effect: opposite(routeEffect(r)),
+				Text: fmt.Sprintf("route %s for %s is removed (%s)", r.Name, sortedText(r.Match), limitsText(r.Limits))})
+		}
+	}
+}
+
+func routeEffect(r Route) string {
+	if slices.ContainsFunc(r.Limits, func(l Limit) bool { return !l.Rate.Unlimited }) || len(r.Uses) > 0 {
+		return EffectTighter
+	}
+	return EffectNeutral
+}
+
+func (d *differ) renamedRoute(path, oldPath string, b, a Route) {
+	effect := EffectNeutral
+	text := fmt.Sprintf("route %s is now called %s", b.Name, a.Name)
+	if len(a.Limits) > 0 {
+		effect = EffectNewBucket
+		text += " and its limits count from full buckets"
+	}
+	d.add(Change{Path: path + ".name", Kind: ChangeRenamed, Before: b.Name, After: a.Name, Effect: effect, Text: text})
+	d.route(path, oldPath, b, a)
+}
+
+// route compares two versions of one route.
+func (d *differ) route(path, oldPath string, b, a Route) {
+	where := "route " + a.Name
+	d.value(path+".description", where+", description", b.Description, a.Description, EffectNeutral)
+	d.value(path+".match", where+", match", sortedText(b.Match), sortedText(a.Match), EffectNeutral)
+	d.value(path+".identity", where+", identity", string(b.Identity), string(a.Identity),
+		moreIsLooser(flag(b.Identity == IdentityIP), flag(a.Identity == IdentityIP)))
+	d.value(path+".motive", where+", motive", string(b.Motive), string(a.Motive), EffectNeutral)
+	d.value(path+".cost", where+", cost", whole(b.Cost), whole(a.Cost), opposite(moreIsLooser(b.Cost, a.Cost)))
+	id := func(name string) string { return routeLimitID(a.Name, name) }
+	d.limits(limitList{oldPath + ".limits", where, b.Limits, func(name string) string { return routeLimitID(b.Name, name) }},
+		limitList{path + ".limits", where, a.Limits, id})
+	d.uses(path+".uses", where, b.Uses, a.Uses)
+	d.storeFailure(path+".on_store_failure", where, b.OnStoreFailure, a.OnStoreFailure)
+}
+
+func (d *differ) uses(path, where string, before, after []string) {
+	for _, name := range after {
+		if !slices.Contains(before, name) {
+			d.add(Change{path, sharedLimitID(name), ChangeAdded, "", name, EffectTighter,
+				fmt.Sprintf("%s draws from the shared limit %s", where, name)})
+		}
+	}
+	for _, name := range before {
+		if !slices.Contains(after, name) {
+			d.add(Change{path, sharedLimitID(name), ChangeRemoved, name, "", EffectLooser,
+				fmt.Sprintf("%s no longer draws from the shared limit %s", where, name)})
+		}
+	}
+}
+
+func (d *differ) storeFailure(path, where string, b, a StoreFailure) {
+	d.value(path+".mode", where+", while the store is away", string(b.Mode), string(a.Mode),
+		moreIsLooser(flag(b.Mode == FailOpen), flag(a.Mode == FailOpen)))
+	if b.Fallback == nil || a.Fallback == nil {
+		effect := moreIsLooser(flag(b.Fallback != nil), flag(a.Fallback != nil))
+		d.value(path+".fallback", where+", fallback", fallbackText(b.Fallback), fallbackText(a.Fallback), effect)
+		return
+	}
+	bf, af := b.Fallback.limit(), a.Fallback.limit()
+	d.value(path+".fallback.rate", where+", fallback", bf.Rate.String(), af.Rate.String(), rateEffect(bf.Rate, af.Rate))
+	if !bf.Rate.Unlimited && !af.Rate.Unlimited {
+		d.value(path+".fallback.burst", where+", burst of the fallback", whole(bf.Burst), whole(af.Burst), moreIsLooser(bf.Burst, af.Burst))
+	}
+}
+
+// limit writes a fallback as a limit, so that both compare in one way.
+func (f *Fallback) limit() Limit {
+	if f.Unlimited {
+		return Limit{Rate: Rate{Unlimited: true}}
+	}
+	return Limit{Rate: f.Rate, Burst: f.Burst}
+}
+
+func fallbackText(f *Fallback) string {
+	switch {
+	case f == nil:
+		return ""
+	case f.Unlimited:
+		return unlimitedWord
+	}
+	return f.Rate.String() + ", burst " + whole(f.Burst)
+}
