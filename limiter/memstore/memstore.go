@@ -17,6 +17,10 @@ import (
 // sweepProbes bounds the rows looked at on each call, to drop forgotten ones.
 const sweepProbes = 4
 
+// sweepLagMicros is how long a row must have been forgotten before the sweep
+// drops it: a clock that steps back by less does not see it missing.
+const sweepLagMicros = 3_600_000_000
+
 // Store keeps rows of buckets in memory. Rows whose buckets are all full again
 // are dropped as calls go by.
 type Store struct {
@@ -116,11 +120,11 @@ func (s *Store) row(id limiter.Row) map[uint64]limiter.Bucket {
 }
 
 // sweep drops a few rows that nobody needs any more, so that memory follows the
-// subjects that are in use. Rows in the future are left for their next touch.
+// subjects that are in use.
 func (s *Store) sweep(now int64) {
 	looked := 0
 	for id, row := range s.rows { // in random order
-		if allForgotten(now, row) {
+		if allForgotten(now-sweepLagMicros, row) {
 			delete(s.rows, id)
 		}
 		if looked++; looked == sweepProbes {
