@@ -1,0 +1,48 @@
+-- Writes a policy version: body and head together, or nothing.
+-- KEYS: head, body of this version, bell
+-- ARGV: version, digest, parent, signer, signature, issued, body, epoch to use
+--       if there is none, prefix of body keys, bodies to keep
+-- Returns published, same, went-back or conflict.
+local head = KEYS[1]
+local kind = redis.call('TYPE', head).ok
+if kind ~= 'hash' and kind ~= 'none' then
+  redis.call('DEL', head)
+end
+local held = redis.call('HMGET', head, 'version', 'digest', 'signer', 'signature', 'bodies')
+local version, now = tonumber(ARGV[1]), tonumber(held[1] or '')
+local result = 'published'
+if now and (now ~= math.floor(now) or now < 1 or now > 9007199254740992) then
+  now = nil -- not a version that a console ever wrote
+end
+if now and now > version then
+  return 'went-back'
+end
+if now and now == version then
+  if held[2] ~= ARGV[2] then
+    return 'conflict'
+  end
+  -- The same again: only what was lost or signed anew is written.
+  local whole = redis.call('TYPE', KEYS[2]).ok == 'string' and redis.call('GET', KEYS[2]) == ARGV[7]
+  if whole and held[3] == ARGV[4] and held[4] == ARGV[5] then
+    return 'same'
+  end
+  result = 'same'
+end
+
+-- The versions whose bodies are here, oldest first; numbers may have gaps.
+local bodies = {}
+for v in string.gmatch(held[5] or '', '%d+') do
+  if v ~= ARGV[1] then
+    bodies[#bodies + 1] = v
+  end
+end
+bodies[#bodies + 1] = ARGV[1]
+while #bodies > tonumber(ARGV[10]) do
+  redis.call('DEL', ARGV[9] .. table.remove(bodies, 1))
+end
+redis.call('SET', KEYS[2], ARGV[7])
+redis.call('HSET', head, 'version', ARGV[1], 'digest', ARGV[2], 'parent', ARGV[3], 'signer', ARGV[4],
+  'signature', ARGV[5], 'issued', ARGV[6], 'bodies', table.concat(bodies, ' '))
+redis.call('HSETNX', head, 'epoch', ARGV[8])
+redis.call('PUBLISH', KEYS[3], 'policy ' .. ARGV[1])
+return result

@@ -1,0 +1,40 @@
+package feed
+
+import (
+	_ "embed"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// Script.Run asks by hash and sends the source again when Redis does not know
+// it (restart, failover, SCRIPT FLUSH), once per call.
+var (
+	//go:embed publish.lua
+	publishSource string
+	//go:embed record.lua
+	recordSource string
+	//go:embed begin.lua
+	beginSource string
+	//go:embed finish.lua
+	finishSource string
+	//go:embed beat.lua
+	beatSource string
+	//go:embed usage.lua
+	usageSource string
+	//go:embed watch.lua
+	watchSource string
+	//go:embed follow.lua
+	followSource string
+	//go:embed lookup.lua
+	lookupSource string
+
+	publishScript = redis.NewScript(publishSource)
+	recordScript  = redis.NewScript(recordSource)
+	beginScript   = redis.NewScript(beginSource)
+	finishScript  = redis.NewScript(finishSource)
+	beatScript    = redis.NewScript(beatSource)
+	usageScript   = redis.NewScript(usageSource)
+	watchScript   = redis.NewScript(watchSource)
+	followScript  = redis.NewScript(followSource)
+	lookupScript  = redis.NewScript(lookupSource)
+)
