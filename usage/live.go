@@ -1,67 +1,199 @@
 package usage
 
-import "time"
+import (
+	"sync"
+	"time"
+)
+
+const (
+	defaultTenants = 2000
+	maxRoutes      = 1000
+	// maxDetails bounds the series of one tenant and route, or tenant and limit.
+	maxDetails = 10_000
+	// perTenant bounds how many of them one tenant may have, of each kind.
+	perTenant = 32
+
+	totalStep  = 1  // seconds a slot
+	tenantStep = 5  // the same
+	detailStep = 15 // the same
+)
 
 // LiveConfig says how much a Live holds.
 type LiveConfig struct {
 	Now     func() time.Time // default time.Now
-	Tenants int              // tenants told apart; default 2000
+	Tenants int              // tenants told apart, the others are Rest; default 2000
 }
 
-// Live adds up batches of the last hour.
-type Live struct{ cfg LiveConfig }
+// Live adds up batches of the last hour for the pages. It is safe for
+// concurrent use. Its memory is bounded: 30 KiB a tenant and 100 MiB of details
+// at the very worst.
+type Live struct {
+	now     func() time.Time
+	tenants int
+
+	mu      sync.Mutex
+	totals  ring
+	byName  map[string]*tenantLive
+	routes  map[string]*ring
+	details int
+	seen    seenBatches
+	asOf    int64
+}
+
+type tenantLive struct {
+	all    ring
+	routes map[string]*ring
+	limits map[string]*ring
+}
 
 // NewLive starts empty.
-func NewLive(cfg LiveConfig) *Live { return &Live{cfg: cfg} }
-
-// Point is what happened in one step.
-type Point struct {
-	At       time.Time // begin of the step
-	Admitted int64     // requests that went to an upstream
-	Refused  int64     // by a limit or a fail mode
-	Degraded int64     // of all, those decided without Redis
-	Invalid  int64     // no valid credential, no route, not decidable
-	Cost     int64     // tokens of admitted requests
+func NewLive(cfg LiveConfig) *Live {
+	l := &Live{
+		now: cfg.Now, tenants: cfg.Tenants, totals: ring{step: totalStep},
+		byName: map[string]*tenantLive{}, routes: map[string]*ring{}, seen: seenBatches{},
+	}
+	if l.now == nil {
+		l.now = time.Now
+	}
+	if l.tenants <= 0 {
+		l.tenants = defaultTenants
+	}
+	return l
 }
 
-// TenantRefusals is a tenant that was refused.
-type TenantRefusals struct {
-	Tenant            string
-	Requests, Refused int64
-	Limit             string    // the limit that refused most; "" when unknown
-	Since             time.Time // begin of the present run of refusals
+// Apply adds a batch, each one once by replica, boot and sequence; it reports
+// whether it was new. What is older than an hour is left out; what claims to
+// come from the future counts as now.
+func (l *Live) Apply(b Batch) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := l.now().Unix()
+	if !l.seen.take(b, now) {
+		return false
+	}
+	oldest := now - int64(kept/time.Second)
+	for _, r := range b.Rows {
+		r.Second = min(r.Second, now)
+		if r.Second <= oldest || r.Requests <= 0 || r.Cost < 0 {
+			continue
+		}
+		l.apply(r, oldest)
+	}
+	if b.Through > oldest {
+		l.asOf = max(l.asOf, min(b.Through, now))
+	}
+	return true
 }
 
-// LimitRefusals is a limit that refused.
-type LimitRefusals struct {
-	Limit   string
-	Refused int64
-	Tenants int // that were refused by it
+func (l *Live) apply(r Row, oldest int64) {
+	t := tallyOf(r)
+	l.totals.add(r.Second, t)
+	l.route(r.Route, oldest).add(r.Second, t)
+	tenant := l.tenant(r.Tenant, oldest)
+	tenant.all.add(r.Second, t)
+	if d := l.detail(&tenant.routes, r.Route, oldest); d != nil {
+		d.add(r.Second, t)
+	}
+	if r.Limit == "" {
+		return
+	}
+	if d := l.detail(&tenant.limits, r.Limit, oldest); d != nil {
+		d.add(r.Second, t)
+	}
 }
 
-// RouteTotals is what happened on a route.
-type RouteTotals struct {
-	Route                                       string
-	Admitted, Refused, Degraded, Invalid, Cost int64
+// tenant finds a tenant's series, makes one if there is room, and otherwise is
+// that of Rest.
+func (l *Live) tenant(name string, oldest int64) *tenantLive {
+	if t, held := l.byName[name]; held {
+		return t
+	}
+	if len(l.byName) >= l.tenants {
+		l.sweep(oldest)
+	}
+	if len(l.byName) >= l.tenants && name != "" {
+		name = Rest // has room besides, as has ""
+	}
+	if t, held := l.byName[name]; held {
+		return t
+	}
+	t := &tenantLive{all: ring{step: tenantStep}}
+	l.byName[name] = t
+	return t
 }
 
-// Apply adds a batch; it reports whether it was new.
-func (l *Live) Apply(b Batch) bool { return false }
+// sweep lets tenants go of whom nothing was heard for an hour.
+func (l *Live) sweep(oldest int64) {
+	for name, t := range l.byName {
+		if t.all.newest() < oldest {
+			l.details -= len(t.routes) + len(t.limits)
+			delete(l.byName, name)
+		}
+	}
+}
 
-// Totals is the series of everything together.
-func (l *Live) Totals(from, to time.Time, step time.Duration) []Point { return nil }
+func (l *Live) route(name string, oldest int64) *ring {
+	if r, held := l.routes[name]; held {
+		return r
+	}
+	if len(l.routes) >= maxRoutes {
+		sweepRings(l.routes, oldest)
+	}
+	if len(l.routes) >= maxRoutes {
+		name = Rest
+	}
+	if r, held := l.routes[name]; held {
+		return r
+	}
+	r := &ring{step: tenantStep}
+	l.routes[name] = r
+	return r
+}
 
-// TenantSeries is the series of one tenant.
-func (l *Live) TenantSeries(tenant string, from, to time.Time, step time.Duration) []Point { return nil }
+func sweepRings(rings map[string]*ring, oldest int64) (gone int) {
+	for name, r := range rings {
+		if r.newest() < oldest {
+			delete(rings, name)
+			gone++
+		}
+	}
+	return gone
+}
 
-// TopRefused lists the n tenants refused most since a moment.
-func (l *Live) TopRefused(since time.Time, n int) []TenantRefusals { return nil }
+// detail finds one of a tenant's series; nil when there is no room for it.
+func (l *Live) detail(of *map[string]*ring, name string, oldest int64) *ring {
+	if *of == nil {
+		*of = map[string]*ring{}
+	}
+	if r, held := (*of)[name]; held {
+		return r
+	}
+	if len(*of) >= perTenant {
+		l.details -= sweepRings(*of, oldest)
+		if len(*of) >= perTenant {
+			name = Rest
+		}
+		if r, held := (*of)[name]; held {
+			return r
+		}
+	}
+	if l.details >= maxDetails {
+		return nil
+	}
+	l.details++
+	r := &ring{step: detailStep}
+	(*of)[name] = r
+	return r
+}
 
-// TopLimits lists the n limits that refused most since a moment.
-func (l *Live) TopLimits(since time.Time, n int) []LimitRefusals { return nil }
-
-// Routes lists routes by requests since a moment.
-func (l *Live) Routes(since time.Time) []RouteTotals { return nil }
-
-// AsOf is the newest second that was reported; false when none was.
-func (l *Live) AsOf() (time.Time, bool) { return time.Time{}, false }
+// AsOf is the newest second that some replica has counted to the end; false
+// when none was reported within the hour: then nothing is known, which is not
+// the same as nothing having happened.
+func (l *Live) AsOf() (time.Time, bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.asOf <= l.now().Unix()-int64(kept/time.Second) {
+		return time.Time{}, false
+	}
+	return time.Unix(l.asOf, 0).UTC(), true
+}
