@@ -2,7 +2,6 @@ package child
 
 import (
 	"errors"
-	"fmt"
 	"math/rand/v2"
 	"net"
 	"strconv"
@@ -25,17 +24,6 @@ func FreePort() (int, error) {
 		}
 	}
 	return 0, errors.New("no free loopback port found")
-}
-
-// FreePortFrom finds the first port at or above from that nobody listens on and
-// that is not in taken.
-func FreePortFrom(from int, taken map[int]bool) (int, error) {
-	for p := from; p <= 65535; p++ {
-		if !taken[p] && PortFree(p) {
-			return p, nil
-		}
-	}
-	return 0, fmt.Errorf("no free loopback port at or above %d", from)
 }
 
 // PortFree reports whether a loopback TCP port can be listened on now.
