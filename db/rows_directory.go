@@ -1,0 +1,226 @@
+package db
+
+import (
+	"context"
+	"time"
+
+	"github.com/headgate/headgate/console"
+	"github.com/headgate/headgate/db/gen"
+	"github.com/headgate/headgate/policy"
+)
+
+// orNull is nil for the zero value.
+func orNull[T comparable](v T) *T {
+	var zero T
+	if v == zero {
+		return nil
+	}
+	return &v
+}
+
+// orZero is the zero value for nil.
+func orZero[T any](p *T) (v T) {
+	if p != nil {
+		v = *p
+	}
+	return v
+}
+
+// orEmpty keeps text[] columns, which are never null, from a nil slice.
+func orEmpty(s []string) []string {
+	if s == nil {
+		return []string{}
+	}
+	return s
+}
+
+func each[A, B any](in []A, f func(A) B) []B {
+	out := make([]B, len(in))
+	for i, a := range in {
+		out[i] = f(a)
+	}
+	return out
+}
+
+func tenantOf(r gen.Tenant) console.Tenant {
+	return console.Tenant{
+		ID: r.ID, Name: r.Name, ExternalID: orZero(r.ExternalID), Plan: r.Plan, TimeZone: r.TimeZone, State: policy.TenantState(r.State),
+		Reason: r.Reason, Seq: r.Seq, CreatedAt: r.CreatedAt, UpdatedAt: r.UpdatedAt,
+	}
+}
+
+func (t tx) InsertTenant(ctx context.Context, v console.Tenant) error {
+	return t.q.InsertTenant(ctx, gen.InsertTenantParams{
+		ID: v.ID, Name: v.Name, ExternalID: orNull(v.ExternalID), Plan: v.Plan, TimeZone: v.TimeZone, State: string(v.State),
+		Reason: v.Reason, Seq: v.Seq, CreatedAt: v.CreatedAt, UpdatedAt: v.UpdatedAt,
+	})
+}
+
+func (t tx) UpdateTenant(ctx context.Context, v console.Tenant) error {
+	return t.q.UpdateTenant(ctx, gen.UpdateTenantParams{
+		ID: v.ID, Name: v.Name, ExternalID: orNull(v.ExternalID), Plan: v.Plan, TimeZone: v.TimeZone, State: string(v.State),
+		Reason: v.Reason, Seq: v.Seq, UpdatedAt: v.UpdatedAt,
+	})
+}
+
+func (t tx) Tenant(ctx context.Context, id string) (console.Tenant, error) {
+	r, err := t.q.GetTenant(ctx, id)
+	return tenantOf(r), absent(err, "tenant")
+}
+
+func (t tx) LockTenant(ctx context.Context, id string) (console.Tenant, error) {
+	r, err := t.q.LockTenant(ctx, id)
+	return tenantOf(r), absent(err, "tenant")
+}
+
+func (t tx) ShareTenant(ctx context.Context, id string) (console.Tenant, error) {
+	r, err := t.q.ShareTenant(ctx, id)
+	return tenantOf(r), absent(err, "tenant")
+}
+
+func (t tx) Tenants(ctx context.Context, q console.TenantQuery, after console.Cursor, limit int) ([]console.Tenant, error) {
+	rows, err := t.q.ListTenants(ctx, gen.ListTenantsParams{
+		Q: q.Q, Plan: q.Plan, State: string(q.State), AfterID: after.ID, AfterAt: after.At, MaxRows: int32(limit),
+	})
+	return each(rows, tenantOf), err
+}
+
+func (t tx) CountTenants(ctx context.Context) (int64, error) { return t.q.CountTenants(ctx) }
+
+func (t tx) PlansInUse(ctx context.Context) ([]string, error) { return t.q.ListPlansInUse(ctx) }
+
+func (t tx) TenantNames(ctx context.Context, ids []string) (map[string]string, error) {
+	rows, err := t.q.ListTenantNames(ctx, orEmpty(ids))
+	out := make(map[string]string, len(rows))
+	for _, r := range rows {
+		out[r.ID] = r.Name
+	}
+	return out, err
+}
+
+func (t tx) DirectoryTenants(ctx context.Context, afterID string, endedSince time.Time, limit int) ([]console.Tenant, error) {
+	rows, err := t.q.ListTenantsForDirectory(ctx, gen.ListTenantsForDirectoryParams{AfterID: afterID, EndedSince: endedSince, MaxRows: int32(limit)})
+	return each(rows, tenantOf), err
+}
+
+func credentialOf(r gen.Credential) console.Credential {
+	return console.Credential{
+		ID: r.ID, TenantID: r.TenantID, Name: r.Name, Environment: r.Environment, Scopes: r.Scopes, ExpiresAt: r.ExpiresAt, CreatedAt: r.CreatedAt,
+	}
+}
+
+func (t tx) InsertCredential(ctx context.Context, c console.Credential) error {
+	return t.q.InsertCredential(ctx, gen.InsertCredentialParams{
+		ID: c.ID, TenantID: c.TenantID, Name: c.Name, Environment: c.Environment, Scopes: orEmpty(c.Scopes), ExpiresAt: c.ExpiresAt, CreatedAt: c.CreatedAt,
+	})
+}
+
+func (t tx) Credential(ctx context.Context, id string) (console.Credential, error) {
+	r, err := t.q.GetCredential(ctx, id)
+	return credentialOf(r), absent(err, "credential")
+}
+
+func (t tx) LockCredential(ctx context.Context, id string) (console.Credential, error) {
+	r, err := t.q.LockCredential(ctx, id)
+	return credentialOf(r), absent(err, "credential")
+}
+
+func (t tx) Credentials(ctx context.Context, tenantID string) ([]console.Credential, error) {
+	rows, err := t.q.ListCredentials(ctx, tenantID)
+	return each(rows, credentialOf), err
+}
+
+func (t tx) LiveCredentials(ctx context.Context, tenantID string) ([]string, error) {
+	return t.q.ListLiveCredentials(ctx, tenantID)
+}
+
+func keyOf(r gen.GetKeyVersionRow) console.KeyVersion {
+	v := r.KeyVersion
+	return console.KeyVersion{
+		KID: v.KID, CredentialID: v.CredentialID, TenantID: v.TenantID, CredentialName: r.CredentialName, TenantName: r.TenantName,
+		Environment: r.Environment, Scopes: r.Scopes, Digest: v.Digest, State: policy.KeyState(v.State),
+		ResumeState: policy.KeyState(orZero(v.ResumeState)), Seq: v.Seq, CreatedAt: v.CreatedAt, ActivatedAt: v.ActivatedAt,
+		RetiringAt: v.RetiringAt, NotAfter: v.NotAfter, RevokedAt: v.RevokedAt, RevokeReason: orZero(v.RevokeReason), EndedAt: v.EndedAt,
+	}
+}
+
+func (t tx) InsertKey(ctx context.Context, k console.KeyVersion) error {
+	return t.q.InsertKeyVersion(ctx, gen.InsertKeyVersionParams{
+		KID: k.KID, CredentialID: k.CredentialID, TenantID: k.TenantID, Digest: k.Digest, State: string(k.State), Seq: k.Seq,
+		CreatedAt: k.CreatedAt, ActivatedAt: k.ActivatedAt, NotAfter: k.NotAfter,
+	})
+}
+
+func (t tx) UpdateKey(ctx context.Context, k console.KeyVersion) error {
+	return t.q.UpdateKeyVersion(ctx, gen.UpdateKeyVersionParams{
+		KID: k.KID, State: string(k.State), ResumeState: orNull(string(k.ResumeState)), Seq: k.Seq, RetiringAt: k.RetiringAt,
+		NotAfter: k.NotAfter, RevokedAt: k.RevokedAt, RevokeReason: orNull(k.RevokeReason), EndedAt: k.EndedAt,
+	})
+}
+
+func (t tx) Key(ctx context.Context, kid string) (console.KeyVersion, error) {
+	r, err := t.q.GetKeyVersion(ctx, kid)
+	return keyOf(r), absent(err, "key")
+}
+
+func (t tx) KeysOf(ctx context.Context, tenantID, credentialID string) ([]console.KeyVersion, error) {
+	rows, err := t.q.ListKeyVersions(ctx, gen.ListKeyVersionsParams{TenantID: tenantID, CredentialID: credentialID})
+	return each(rows, func(r gen.ListKeyVersionsRow) console.KeyVersion { return keyOf(gen.GetKeyVersionRow(r)) }), err
+}
+
+func (t tx) Keys(ctx context.Context, q console.KeyQuery, after console.Cursor, limit int) ([]console.KeyVersion, error) {
+	rows, err := t.q.ListKeys(ctx, gen.ListKeysParams{
+		Q: q.Q, TenantID: q.TenantID, Environment: q.Environment, State: string(q.State), AfterKID: after.ID, AfterAt: after.At, MaxRows: int32(limit),
+	})
+	return each(rows, func(r gen.ListKeysRow) console.KeyVersion { return keyOf(gen.GetKeyVersionRow(r)) }), err
+}
+
+func (t tx) CountKeys(ctx context.Context) (int64, error) { return t.q.CountKeys(ctx) }
+
+func (t tx) DueCredentials(ctx context.Context, now time.Time, limit int) ([]string, error) {
+	return t.q.ListDueCredentials(ctx, gen.ListDueCredentialsParams{Now: &now, MaxRows: int32(limit)})
+}
+
+func (t tx) DirectoryKeys(ctx context.Context, afterKID string, endedSince time.Time, limit int) ([]console.KeyVersion, error) {
+	rows, err := t.q.ListKeysForDirectory(ctx, gen.ListKeysForDirectoryParams{AfterKID: afterKID, EndedSince: endedSince, MaxRows: int32(limit)})
+	return each(rows, func(r gen.ListKeysForDirectoryRow) console.KeyVersion { return keyOf(gen.GetKeyVersionRow(r)) }), err
+}
+
+func rotationOf(r gen.GetRotationRow) console.Rotation {
+	v := r.Rotation
+	return console.Rotation{
+		ID: v.ID, CredentialID: v.CredentialID, TenantID: v.TenantID, CredentialName: r.CredentialName, TenantName: r.TenantName,
+		OldKID: v.OldKID, NewKID: v.NewKID, State: console.RotationState(v.State), Reason: v.Reason,
+		Overlap: time.Duration(v.OverlapSeconds) * time.Second, OldNotAfter: v.OldNotAfter, StartedAt: v.StartedAt, EndsAt: v.EndsAt,
+		EndedAt: v.EndedAt, EndReason: v.EndReason, Extensions: int(v.Extensions),
+	}
+}
+
+func (t tx) InsertRotation(ctx context.Context, r console.Rotation) error {
+	return t.q.InsertRotation(ctx, gen.InsertRotationParams{
+		ID: r.ID, CredentialID: r.CredentialID, TenantID: r.TenantID, OldKID: r.OldKID, NewKID: r.NewKID, State: string(r.State), Reason: r.Reason,
+		OverlapSeconds: int64(r.Overlap / time.Second), OldNotAfter: r.OldNotAfter, StartedAt: r.StartedAt, EndsAt: r.EndsAt, EndedAt: r.EndedAt,
+		EndReason: r.EndReason, Extensions: int32(r.Extensions),
+	})
+}
+
+func (t tx) UpdateRotation(ctx context.Context, r console.Rotation) error {
+	return t.q.UpdateRotation(ctx, gen.UpdateRotationParams{
+		ID: r.ID, State: string(r.State), EndsAt: r.EndsAt, EndedAt: r.EndedAt, EndReason: r.EndReason, Extensions: int32(r.Extensions),
+	})
+}
+
+func (t tx) Rotation(ctx context.Context, id string) (console.Rotation, error) {
+	r, err := t.q.GetRotation(ctx, id)
+	return rotationOf(r), absent(err, "rotation")
+}
+
+func (t tx) OpenRotation(ctx context.Context, credentialID string) (console.Rotation, error) {
+	r, err := t.q.GetOpenRotation(ctx, credentialID)
+	return rotationOf(gen.GetRotationRow(r)), absent(err, "rotation")
+}
+
+func (t tx) Rotations(ctx context.Context, open bool, limit int) ([]console.Rotation, error) {
+	rows, err := t.q.ListRotations(ctx, gen.ListRotationsParams{Open: open, MaxRows: int32(limit)})
+	return each(rows, func(r gen.ListRotationsRow) console.Rotation { return rotationOf(gen.GetRotationRow(r)) }), err
+}

@@ -1,0 +1,229 @@
+package db
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/headgate/headgate/console"
+	"github.com/headgate/headgate/db/gen"
+	"github.com/headgate/headgate/policy"
+)
+
+func (t tx) InsertDraft(ctx context.Context, d console.Draft, authorID string) error {
+	return t.q.InsertDraft(ctx, gen.InsertDraftParams{
+		ID: d.ID, Name: d.Name, Base: d.Base, Source: d.Source, Etag: d.ETag, AuthorID: authorID, Author: d.Author, CreatedAt: d.CreatedAt, UpdatedAt: d.UpdatedAt,
+	})
+}
+
+func draftOf(r gen.Draft) console.Draft {
+	return console.Draft{
+		ID: r.ID, Name: r.Name, Base: r.Base, Source: r.Source, ETag: r.Etag, Author: r.Author, CreatedAt: r.CreatedAt, UpdatedAt: r.UpdatedAt,
+	}
+}
+
+func (t tx) Draft(ctx context.Context, id string) (console.Draft, error) {
+	r, err := t.q.GetDraft(ctx, id)
+	return draftOf(r), absent(err, "draft")
+}
+
+func (t tx) Drafts(ctx context.Context, limit int) ([]console.Draft, error) {
+	rows, err := t.q.ListDrafts(ctx, int32(limit))
+	return each(rows, draftOf), err
+}
+
+func (t tx) UpdateDraft(ctx context.Context, d console.Draft, etag string) (bool, error) {
+	n, err := t.q.UpdateDraft(ctx, gen.UpdateDraftParams{
+		ID: d.ID, Base: d.Base, Source: d.Source, NewEtag: d.ETag, UpdatedAt: d.UpdatedAt, Etag: etag,
+	})
+	return n == 1, err
+}
+
+func (t tx) DeleteDraft(ctx context.Context, id, etag string) (bool, error) {
+	n, err := t.q.DeleteDraft(ctx, gen.DeleteDraftParams{ID: id, Etag: etag})
+	return n == 1, err
+}
+
+func (t tx) CountDrafts(ctx context.Context) (int64, error) { return t.q.CountDrafts(ctx) }
+
+func (t tx) InsertVersion(ctx context.Context, v console.Version, authorID string) error {
+	changes, err := json.Marshal(v.Changes)
+	if err != nil {
+		return fmt.Errorf("encode changes: %w", err)
+	}
+	return t.q.InsertVersion(ctx, gen.InsertVersionParams{
+		Number: v.Number, Digest: v.Digest, Parent: v.Parent, Body: v.Body, Changes: changes, Note: v.Note, AuthorID: authorID,
+		Author: v.Author, Kind: string(v.Kind), RollbackOf: orNull(v.RollbackOf), CreatedAt: v.CreatedAt,
+	})
+}
+
+func changesOf(b []byte) (out []policy.Change, err error) {
+	if len(b) == 0 {
+		return nil, nil
+	}
+	if err := json.Unmarshal(b, &out); err != nil {
+		return nil, fmt.Errorf("decode changes: %w", err)
+	}
+	return out, nil
+}
+
+func versionOf(r gen.PolicyVersion) (console.Version, error) {
+	changes, err := changesOf(r.Changes)
+	return console.Version{
+		Number: r.Number, Digest: r.Digest, Parent: r.Parent, Body: r.Body, Note: r.Note, Author: r.Author,
+		Kind: console.VersionKind(r.Kind), RollbackOf: orZero(r.RollbackOf), CreatedAt: r.CreatedAt, Changes: changes,
+	}, err
+}
+
+func (t tx) Version(ctx context.Context, number int64) (console.Version, error) {
+	r, err := t.q.GetVersion(ctx, number)
+	if err != nil {
+		return console.Version{}, absent(err, "version")
+	}
+	return versionOf(r)
+}
+
+func (t tx) Versions(ctx context.Context, before int64, limit int) ([]console.Version, error) {
+	rows, err := t.q.ListVersions(ctx, gen.ListVersionsParams{Before: before, MaxRows: int32(limit)})
+	if err != nil {
+		return nil, err
+	}
+	out := make([]console.Version, len(rows))
+	for i, r := range rows {
+		out[i], err = versionOf(gen.PolicyVersion{
+			Number: r.Number, Digest: r.Digest, Parent: r.Parent, Changes: r.Changes, Note: r.Note, Author: r.Author, Kind: r.Kind,
+			RollbackOf: r.RollbackOf, CreatedAt: r.CreatedAt,
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+func (t tx) Head(ctx context.Context) (console.Version, error) {
+	r, err := t.q.GetHead(ctx)
+	if err != nil {
+		return console.Version{}, absent(err, "version")
+	}
+	return versionOf(r)
+}
+
+func (t tx) LockHead(ctx context.Context) (int64, error) {
+	n, err := t.q.LockHead(ctx)
+	return orZero(n), err
+}
+
+func (t tx) ShareHead(ctx context.Context) (int64, error) {
+	n, err := t.q.ShareHead(ctx)
+	return orZero(n), err
+}
+
+func (t tx) SetHead(ctx context.Context, number int64, now time.Time) error {
+	return t.q.SetHead(ctx, gen.SetHeadParams{Number: &number, Now: &now})
+}
+
+func outboxOf(r gen.Outbox) console.OutboxRow {
+	return console.OutboxRow{
+		ID: r.ID, Kind: console.OutboxKind(r.Kind), Ref: r.Ref, CreatedAt: r.CreatedAt, DoneAt: r.DoneAt,
+		Place: policy.Place{Epoch: r.Epoch, Seq: r.Seq}, Result: r.Result, Attempts: int(r.Attempts), LastError: r.LastError,
+	}
+}
+
+func (t tx) InsertOutbox(ctx context.Context, kind console.OutboxKind, ref string, now time.Time) (int64, error) {
+	return t.q.InsertOutbox(ctx, gen.InsertOutboxParams{Kind: string(kind), Ref: ref, Now: now})
+}
+
+func (t tx) Outbox(ctx context.Context, id int64) (console.OutboxRow, error) {
+	r, err := t.q.GetOutbox(ctx, id)
+	return outboxOf(r), absent(err, "change")
+}
+
+func (t tx) PendingOutbox(ctx context.Context, limit int) ([]console.OutboxRow, error) {
+	rows, err := t.q.ListPendingOutbox(ctx, int32(limit))
+	return each(rows, outboxOf), err
+}
+
+func (t tx) CountPendingOutbox(ctx context.Context) (int64, error) {
+	return t.q.CountPendingOutbox(ctx)
+}
+
+func (t tx) FinishOutbox(ctx context.Context, ids []int64, place policy.Place, result string, now time.Time) error {
+	return t.q.FinishOutbox(ctx, gen.FinishOutboxParams{Ids: ids, Epoch: place.Epoch, Seq: place.Seq, Result: result, Now: &now})
+}
+
+func (t tx) FailOutbox(ctx context.Context, ids []int64, problem string) error {
+	return t.q.FailOutbox(ctx, gen.FailOutboxParams{Ids: ids, LastError: problem})
+}
+
+func (t tx) DeleteDoneOutbox(ctx context.Context, before time.Time) error {
+	return t.q.DeleteDoneOutbox(ctx, before)
+}
+
+func (t tx) FeedPlace(ctx context.Context) (policy.Place, error) {
+	r, err := t.q.GetFeedPlace(ctx)
+	return policy.Place{Epoch: r.Epoch, Seq: r.Seq}, err
+}
+
+func (t tx) SetFeedPlace(ctx context.Context, p policy.Place, now time.Time) error {
+	return t.q.SetFeedPlace(ctx, gen.SetFeedPlaceParams{Epoch: p.Epoch, Seq: p.Seq, Now: &now})
+}
+
+func (t tx) LockAuditHead(ctx context.Context) (int64, []byte, error) {
+	if err := t.q.LockAudit(ctx); err != nil {
+		return 0, nil, err
+	}
+	r, err := t.q.GetAuditHead(ctx)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return 0, make([]byte, 32), nil
+	}
+	return r.Seq, r.Hash, err
+}
+
+func (t tx) InsertAudit(ctx context.Context, e console.AuditEvent) error {
+	var changes []byte
+	if e.Changes != nil {
+		var err error
+		if changes, err = json.Marshal(e.Changes); err != nil {
+			return fmt.Errorf("encode changes: %w", err)
+		}
+	}
+	return t.q.InsertAudit(ctx, gen.InsertAuditParams{
+		Seq: e.Seq, At: e.At, ActorID: e.ActorID, Actor: e.Actor, Role: string(e.Role), Via: e.Via, Action: e.Action, Object: e.Object,
+		ObjectID: e.ObjectID, TenantID: e.TenantID, Before: e.Before, After: e.After, Changes: changes, Reason: e.Reason, IP: e.IP,
+		RequestID: e.RequestID, PrevHash: e.PrevHash, Hash: e.Hash,
+	})
+}
+
+func auditOf(rows []gen.AuditEvent, err error) ([]console.AuditEvent, error) {
+	if err != nil {
+		return nil, err
+	}
+	out := make([]console.AuditEvent, len(rows))
+	for i, r := range rows {
+		changes, err := changesOf(r.Changes)
+		if err != nil {
+			return nil, err
+		}
+		out[i] = console.AuditEvent{
+			Seq: r.Seq, At: r.At, ActorID: r.ActorID, Actor: r.Actor, Role: console.Role(r.Role), Via: r.Via, Action: r.Action,
+			Object: r.Object, ObjectID: r.ObjectID, TenantID: r.TenantID, Before: r.Before, After: r.After, Changes: changes,
+			Reason: r.Reason, IP: r.IP, RequestID: r.RequestID, PrevHash: r.PrevHash, Hash: r.Hash,
+		}
+	}
+	return out, nil
+}
+
+func (t tx) AuditEvents(ctx context.Context, q console.AuditQuery, beforeSeq int64, limit int) ([]console.AuditEvent, error) {
+	return auditOf(t.q.ListAudit(ctx, gen.ListAuditParams{
+		BeforeSeq: beforeSeq, Actor: q.Actor, Action: q.Action, Object: q.Object, ObjectID: q.ObjectID, TenantID: q.TenantID, MaxRows: int32(limit),
+	}))
+}
+
+func (t tx) AuditForward(ctx context.Context, afterSeq int64, limit int) ([]console.AuditEvent, error) {
+	return auditOf(t.q.ListAuditForward(ctx, gen.ListAuditForwardParams{AfterSeq: afterSeq, MaxRows: int32(limit)}))
+}
