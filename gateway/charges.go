@@ -62,7 +62,7 @@ func (d drawn) states(levels []limiter.Level) []LimitState {
 		n := d.limits[i].Numbers
 		out[i] = LimitState{
 			Limit: d.limits[i], Cost: d.charges[i].Cost, WaitMicros: level.WaitMicros,
-			Remaining: wholeTokens(level.Units, n), NextMicros: nextToken(level.Units, n), Blocked: n.Blocked(),
+			Remaining: level.Remaining(n), NextMicros: level.NextMicros(n), Blocked: n.Blocked(),
 		}
 	}
 	return out
@@ -78,24 +78,6 @@ func (d drawn) blocked() []LimitState {
 		}
 	}
 	return out
-}
-
-// wholeTokens rounds down: a fraction of a token pays for nothing.
-func wholeTokens(units int64, n policy.Numbers) int64 {
-	if n.Period <= 0 || units <= 0 {
-		return 0
-	}
-	return min(units/n.Period, n.Burst)
-}
-
-// nextToken is the time in µs, rounded up, until the bucket holds one whole token
-// more; 0 when it is full or never refills.
-func nextToken(units int64, n policy.Numbers) int64 {
-	if n.Blocked() || n.Period <= 0 || units >= n.Full() {
-		return 0
-	}
-	missing := (units/n.Period+1)*n.Period - units
-	return ceilDiv(missing, n.Tokens)
 }
 
 func ceilDiv(a, b int64) int64 { return (a + b - 1) / b }

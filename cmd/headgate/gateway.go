@@ -37,7 +37,6 @@ type gatewayCmd struct {
 	AddrFile        string        `help:"File to write the bound addresses to, as JSON." placeholder:"FILE"`
 
 	Budget            time.Duration `help:"Longest time for a decision, waiting for a connection included." default:"25ms"`
-	RedisPool         int           `help:"Connections to Redis for decisions; as many again for the rest at most." default:"32"`
 	DirectoryMaxStale time.Duration `help:"How long known keys stay valid while Redis is away." default:"10m"`
 	DirectoryEntries  int           `help:"Keys and tenants that are kept in memory." default:"100000"`
 	FallbackEntries   int           `help:"Subjects counted apart while Redis is away." default:"100000"`
@@ -129,21 +128,22 @@ func (c *gatewayCmd) settings(p *config.Problems, log *slog.Logger) gateway.Conf
 func (c *gatewayCmd) clients(p *config.Problems) (decisions, rest *redis.Client) {
 	address := config.Secret(p, "--redis-url", c.RedisURL, c.RedisURLFile)
 	if address == "" {
+		if c.RedisURLFile == "" {
+			p.Require("--redis-url", "")
+		}
 		return nil, nil
 	}
-	opts, err := redisstore.ClientOptions(address)
+	fast, err := redisstore.ClientOptions(address)
+	if err != nil { // the error would quote the URL, password included
+		p.Add("--redis-url", "is no Redis URL")
+		return nil, nil
+	}
+	slow, err := feed.Options(address)
 	if err != nil {
 		p.Add("--redis-url", "is no Redis URL")
 		return nil, nil
 	}
-	if c.RedisPool < 1 || c.RedisPool > 1000 {
-		p.Add("--redis-pool", "%d is not between 1 and 1000", c.RedisPool)
-		return nil, nil
-	}
-	opts.PoolSize, opts.MaxActiveConns, opts.MinIdleConns = c.RedisPool, c.RedisPool, min(4, c.RedisPool)
-	slow := *opts
-	slow.ReadTimeout, slow.WriteTimeout, slow.PoolTimeout = 3*time.Second, time.Second, time.Second
-	return redis.NewClient(opts), redis.NewClient(&slow)
+	return redis.NewClient(fast), redis.NewClient(slow)
 }
 
 // quietRedis takes go-redis' own lines, which come with every failed dial, to
