@@ -1,0 +1,227 @@
+package views_test
+
+import (
+	"math"
+	"time"
+
+	"github.com/a-h/templ"
+
+	"github.com/headgate/headgate/internal/form"
+	"github.com/headgate/headgate/views"
+	"github.com/headgate/headgate/views/ui"
+)
+
+// hostile is text that would do something if it were not written as text.
+const hostile = `"><img src=x onerror=window.__xss=1><script>window.__xss=1</script>'{{1}}&amp;javascript:alert(1)`
+
+func at(s string) time.Time {
+	t, err := time.Parse("15:04:05", s)
+	if err != nil {
+		panic(err)
+	}
+	return time.Date(2026, 11, 30, t.Hour(), t.Minute(), t.Second(), 0, time.UTC)
+}
+
+var noon = at("12:00:00")
+
+func goodFacts() ui.Facts {
+	return ui.Facts{Now: noon, PolicyVersion: 42, InSync: 3, Replicas: 3, ReplicasKnown: true, RedisKnown: true, RedisUp: true,
+		RedisRTT: 420 * time.Microsecond, RedisSince: at("09:00:00"), LiveKnown: true, RefusedPercent: 3.4, Drafts: 2}
+}
+
+func badFacts() ui.Facts {
+	f := goodFacts()
+	f.RedisUp, f.RedisSince, f.ReplicasKnown, f.LiveKnown = false, at("10:41:07"), false, false
+	return f
+}
+
+func frame(title, path string, f ui.Facts) ui.FrameProps {
+	return ui.FrameProps{Title: title, Environment: "production", Path: path, Operator: "ops@example.com", Role: "owner", Facts: f}
+}
+
+func wave(n int, base, swing float64) []float64 {
+	out := make([]float64, n)
+	for i := range out {
+		out[i] = max(0, base+swing*math.Sin(float64(i)/9)+swing*0.3*math.Sin(float64(i)*1.7))
+	}
+	for i := range n / 12 {
+		out[n/3+i] = math.NaN()
+	}
+	return out
+}
+
+func markers() []ui.Marker { return []ui.Marker{{At: at("11:40:00"), Label: "v42"}} }
+
+func stats() []ui.StatProps {
+	one := func(p ui.StatProps, v []float64) ui.StatProps {
+		p.Values, p.From, p.Step, p.Markers = v, at("11:00:00"), 30*time.Second, markers()
+		return p
+	}
+	return []ui.StatProps{
+		one(ui.StatProps{Label: "Decisions", Note: "last minute", Value: ui.Num(18420), Unit: "/s"}, wave(120, 100, 20)),
+		one(ui.StatProps{Label: "Refused", Note: "by limits, last minute", Value: "3.4 %"}, wave(120, 3, 2)),
+		one(ui.StatProps{Label: "Degraded", Note: "decided without Redis", Value: "19", Unit: "/s", Tone: "bad"}, wave(120, 1, 8)),
+		{Label: "Redis round trip", Note: "from the console, now", Value: "0.42 ms"},
+		{Label: "Gateways in sync", Note: "heartbeats, now", Value: "3 of 3"},
+	}
+}
+
+func overview(name string) views.OverviewLiveProps {
+	return views.OverviewLiveProps{Now: noon, LiveAge: "live, not the record · 2 s ago", Stats: stats(), AuditLink: true,
+		Tenants: []views.RefusedTenant{
+			{Name: name, URL: ui.TenantURL("ten_northwind", ""), Plan: "pro", Limit: "route:report.reports", Refused: "412", Share: "38 %", Since: at("11:41:00"), NewSince: "new since v42"},
+			{Name: "Tern & Sons", URL: ui.TenantURL("ten_tern", ""), Plan: "free", Limit: "plan.requests", Refused: "41", Share: "61 %", Since: at("08:12:00")}},
+		Limits: []views.RefusedLimit{{ID: "route:report.reports", IfDown: "open", Refused: "412", Rate: "100/minute", Tenants: "2"}, {ID: "plan.requests", IfDown: "–", Refused: "96", Rate: "per plan", Tenants: "4"}},
+		Changes: []views.ChangeRow{{At: at("11:40:00"), Actor: "ops@example.com", Text: "Policy published: v42", URL: ui.VersionURL(42), Reason: name},
+			{At: at("09:12:00"), Actor: "keys@example.com", Text: "Rotation started", URL: ui.RotationURL("rot_1", "")}},
+	}
+}
+
+func usageLive(details bool) views.UsageLiveProps {
+	p := views.UsageLiveProps{Now: noon, Poll: ui.TenantLiveURL("ten_a", "range=15m"), Age: "live, not the record · 2 s ago", Details: details,
+		Now1m:  stats()[:4],
+		Ranges: []ui.Tab{{Label: "5 minutes", URL: "?range=5m"}, {Label: "15 minutes", URL: "?range=15m", Current: true}, {Label: "1 hour", URL: "?range=1h"}},
+		Chart: ui.ChartProps{ID: "usage-chart", Title: "Requests", Unit: "requests/s", From: at("11:30:00"), Step: 10 * time.Second, Markers: markers(),
+			Series: []ui.Series{{Name: "admitted", Values: wave(180, 60, 20)}, {Name: "refused", Tone: "bad", Values: wave(180, 8, 12)}, {Name: "without Redis", Tone: "warn", Values: make([]float64, 180)}}},
+	}
+	if details {
+		p.Routes = []views.UsageRoute{{Route: "report", Admitted: "1 200", Refused: "412", Degraded: "0", Invalid: "3", Cost: "24 000"}, {Route: hostile, Admitted: "1", Refused: "0", Degraded: "0", Invalid: "0", Cost: "1"}}
+		p.Limits = []views.UsageLimit{{ID: "route:report.reports", Refused: "412"}}
+	}
+	return p
+}
+
+func head(tab, state, name string, f ui.Facts) views.TenantHeadProps {
+	return views.TenantHeadProps{Frame: frame(name, "/tenants/ten_a", f), Now: noon, ID: "ten_aaaabbbbccccdddd", Name: name, ExternalID: "crm-1042", Plan: "pro", TimeZone: "Europe/Berlin",
+		State: state, StateReason: "Unpaid.", Created: at("08:00:00"), Tab: tab, CanManage: true, CanManageKey: true, CanAudit: true, CanViewAs: true,
+		StateEffect: "Every request with any of its keys is answered 403 on every gateway within a second. It sent 812 requests in the last minute."}
+}
+
+func limits() []views.EffectiveRow {
+	return []views.EffectiveRow{
+		{ID: "global.all", Applies: "every route", Rate: "50000/second", Burst: "50 000", Per: "global", Cost: "its cost", Source: "global"},
+		{ID: "plan.requests", Applies: "every route", Rate: "6000/minute", Burst: "500", Per: "tenant", Cost: "1", Source: "plan pro"},
+		{ID: "route:report.reports", Applies: "route report", Rate: "100/minute", Burst: "20", Per: "tenant", Cost: "20", Source: "route report"}}
+}
+
+func keys(name string) []views.KeyRow {
+	return []views.KeyRow{
+		{KID: "0123456789AB", Masked: "hg_live_0123456789AB_…", Credential: name, Tenant: "Acme Analytics", TenantURL: ui.TenantURL("ten_a", "keys"), Environment: "live", State: "active", Created: at("11:00:00"), CanRevoke: true, CanSuspend: true},
+		{KID: "ZZ23456789AB", Masked: "hg_live_ZZ23456789AB_…", Credential: name, Tenant: "Acme Analytics", TenantURL: ui.TenantURL("ten_a", "keys"), Environment: "live", State: "retiring", Created: at("08:00:00"), NotAfter: noon.Add(7 * 24 * time.Hour), CanRevoke: true},
+		{KID: "AA23456789AB", Masked: "hg_live_AA23456789AB_…", Credential: name, Tenant: "Acme Analytics", TenantURL: ui.TenantURL("ten_a", "keys"), Environment: "live", State: "revoked", Created: at("07:00:00"), Ended: at("07:30:00"), RevokeReason: "leak"}}
+}
+
+func rotation(state string) views.RotationRow {
+	return views.RotationRow{ID: "rot_1", URL: ui.RotationURL("rot_1", ""), Tenant: "Acme Analytics", TenantURL: ui.TenantURL("ten_a", "keys"), Credential: "backend",
+		OldKID: "ZZ23456789AB", NewKID: "0123456789AB", State: state, Reason: hostile, Started: at("11:00:00"), Ends: noon.Add(7 * 24 * time.Hour)}
+}
+
+func gateways(known bool) views.GatewaysLiveProps {
+	p := views.GatewaysLiveProps{Now: noon, Poll: ui.GatewaysLiveURL(""), Known: known, Age: "heartbeats · 1 s ago", Summary: "2 of 3 enforce v42, 1 refuse it", Total: 3,
+		AllURL: ui.GatewaysURL(), OnlyURL: ui.GatewaysDiffersURL()}
+	if !known {
+		p.Summary, p.Unknown = "unknown", "Heartbeats travel through Redis, which has not answered since 10:41:07 UTC. The rows below are what was last heard."
+	}
+	for i, st := range []string{"in sync", "in sync", "nacked"} {
+		g := views.GatewayRow{ID: "gw_aaaabbbbccccddd" + string(rune('1'+i)), Host: "node-" + string(rune('a'+i)), Zone: "b", Build: "v0.1.0", Version: "v42", Digest: "6d026683f4",
+			FullDigest: "sha256:6d026683f474beec2b78f457e9407ba265c0e30bcfca88bcb98ec3e7118fa275", Status: st, Since: at("11:40:00"), Mode: "normal", Breaker: "closed",
+			RTT: "0.42 ms", Offset: "+1 ms", Decisions: "6 140", Refused: "96", Fallback: "0", Age: "1 s ago"}
+		if st == "nacked" {
+			g.Version, g.NACK, g.NACKDetail = "v41", "v42 bad-signature", hostile
+		}
+		p.Rows = append(p.Rows, g)
+	}
+	return p
+}
+
+func filled(values map[string]string) *form.Form { return form.New(values) }
+
+func failed() *form.Form {
+	f := form.New(map[string]string{"name": hostile, "plan": "gone", "external_id": hostile, "time_zone": "Mars/Base", "environment": "live", "scopes": hostile, "expires_at": "x", "overlap": "24h", "reason": hostile, "token": "ABCDEFGHIJKLMNOPQRST"})
+	f.Message = "Please correct the marked fields."
+	for _, name := range []string{"name", "plan", "external_id", "time_zone", "environment", "scopes", "expires_at", "overlap", "reason"} {
+		f.Fail(name, "This does not do: "+hostile)
+	}
+	return f
+}
+
+// pages is every page with full, empty, broken and hostile data.
+func pages() map[string]templ.Component {
+	good, bad, plans := goodFacts(), badFacts(), []ui.Option{{Value: "", Label: "Choose…"}, {Value: "free", Label: "free"}, {Value: "pro", Label: "pro"}}
+	nothing := overview("x")
+	nothing.Tenants, nothing.Limits, nothing.Changes = nil, nil, nil
+	nothing.Checklist = []views.Step{{Done: true, Label: "Publish a policy.", Hint: "Plans, routes, limits."}, {Label: "Make a tenant.", Hint: "A customer.", URL: ui.TenantNewURL(), Action: "New tenant"}, {Label: "Send a first request.", Hint: "With the key."}}
+	for i := range nothing.Stats {
+		nothing.Stats[i].Value, nothing.Stats[i].Values = ui.Unknown, nil
+	}
+	emptyUsage := usageLive(true)
+	emptyUsage.Routes, emptyUsage.Limits = nil, nil
+	for i := range emptyUsage.Chart.Series {
+		emptyUsage.Chart.Series[i].Values = []float64{math.NaN(), math.NaN()}
+	}
+	rows := []views.TenantRow{{ID: "ten_aaaabbbbccccdddd", Name: "Acme Analytics", ExternalID: "crm-1042", Plan: "pro", State: "active", Requests: "96", Refused: "4.1 %", Created: at("08:00:00")},
+		{ID: "ten_x", Name: hostile, ExternalID: hostile, Plan: hostile, State: "suspended", Requests: ui.Unknown, Refused: ui.Unknown, Created: at("08:00:00")}}
+	pager := ui.PagerProps{Shown: 50, Total: "about 10 000", First: "/tenants", Next: "/tenants?after=x", Sizes: []ui.PageSize{{N: 50, URL: "/tenants", Current: true}, {N: 100, URL: "/tenants?limit=100"}}}
+	loss := views.LossProps{Version: "v42", Replicas: "3 live gateways, policy v42", Rows: []views.LossRow{
+		{Route: "login", Mode: "closed", Text: "Everything is refused with 503.", Bound: "0"},
+		{Route: "report", Mode: "open", Text: "Each gateway admits 200/minute, burst 200, to each subject.", Bound: "1 200"},
+		{Route: hostile, Mode: "open", Text: "Everything is admitted and counted.", Bound: "no bound", Danger: true}}}
+	summary := func(h views.TenantHeadProps, v string, l []views.EffectiveRow, u views.UsageLiveProps) templ.Component {
+		return views.TenantSummary(views.TenantSummaryProps{Head: h, Version: v, Limits: l, Usage: u})
+	}
+	missing := head("", "active", "Tern & Sons", bad)
+	missing.PlanMissing, missing.Problem, missing.Reason = true, "Say why.", hostile
+	rot := rotation("overlap")
+	key := views.KeyPageProps{Frame: frame("Key", "/keys/0123456789AB", good), Now: noon, Key: keys(hostile)[0], Scopes: []string{"read", hostile}, Versions: keys("backend"), CanRotate: true, RotateURL: ui.CredentialURL("crd_1", "rotate"), SuspendEffect: "How much it is used is not yet recorded per key."}
+	keyFailed := key
+	keyFailed.Act, keyFailed.Problem, keyFailed.Reason = "revoke", "Choose a reason.", ""
+	rotPage := views.RotationPageProps{Frame: frame("Rotation", "/rotations/rot_1", good), Now: noon, Rotation: rot, Masked: "hg_live_ZZ23456789AB_…", NewMasked: "hg_live_0123456789AB_…", Extended: 1, CanAct: true, Extends: plans, By: "24h",
+		Spark: views.RotationLiveProps{Now: noon, Poll: ui.RotationLiveURL("rot_1"), State: "overlap", Left: "7 d left", Lines: []string{"Both keys are accepted and share the tenant's limits."}}}
+	rotFailed := rotPage
+	rotFailed.Act, rotFailed.Problem, rotFailed.Reason = "end", "Say why.", hostile
+	secret := views.SecretProps{Frame: frame("Key issued", "/tenants/ten_a/keys", good), Title: "Key issued", Secret: "hg_live_0123456789AB_abcdefghijklmnopqrstuvwxyz0123450mwVJp", KID: "0123456789AB", TenantName: hostile, Credential: hostile, Environment: "live",
+		Converged: "accepted on 3 of 3 gateways after 0.1 s", ConvergedOK: true, HeaderName: "Authorization", HeaderValue: "Bearer hg_live_0123456789AB_abcdefghijklmnopqrstuvwxyz0123450mwVJp", Next: ui.TenantURL("ten_a", "keys"), NextLabel: "I have copied it", Overlap: "The old key works until 2026-12-07."}
+	self := views.SelfProps{Environment: "production", Now: noon, TenantName: "Acme Analytics", Operator: "ops@example.com", Back: ui.TenantURL("ten_a", ""), Sentence: views.SelfNow{Kind: "warn", Text: "412 of 1 600 requests in the last minute were refused (26 %).", More: "Most of them by the limit route:report.reports."},
+		Usage: usageLive(true), Keys: keys("backend"), Limits: limits(), Version: "v42", Header: "Authorization: Bearer YOUR_KEY"}
+	selfEmpty := self
+	selfEmpty.TenantName, selfEmpty.Keys, selfEmpty.Limits, selfEmpty.Version, selfEmpty.Usage = hostile, nil, nil, "", emptyUsage
+	block := views.CredentialBlock{ID: "crd_1", Name: hostile, Environment: "live", Scopes: "read write", Versions: keys("backend"), Rotation: &rot}
+
+	return map[string]templ.Component{
+		"overview-full":     views.Overview(views.OverviewProps{Frame: frame("Overview", "/overview", good), Live: overview("Northwind Freight")}),
+		"overview-empty":    views.Overview(views.OverviewProps{Frame: frame("Overview", "/overview", ui.Facts{Now: noon}), Live: nothing}),
+		"overview-broken":   views.Overview(views.OverviewProps{Frame: frame("Overview", "/overview", bad), Live: overview(hostile)}),
+		"tenants-full":      views.TenantList(views.TenantListProps{Frame: frame("Tenants", "/tenants", good), Now: noon, Plans: plans, LiveAge: "live, not the record · 2 s ago", Rows: rows, Pager: pager, CanManage: true}),
+		"tenants-empty":     views.TenantList(views.TenantListProps{Frame: frame("Tenants", "/tenants", good), Now: noon, Plans: plans, CanManage: true}),
+		"tenants-filtered":  views.TenantList(views.TenantListProps{Frame: frame("Tenants", "/tenants", good), Now: noon, Plans: plans, Q: hostile, Filtered: true}),
+		"tenant-new":        views.TenantForm(views.TenantFormProps{Frame: frame("New tenant", "/tenants/new", good), Form: filled(nil), Title: "New tenant", Action: "/tenants", Button: "Make tenant", Back: "/tenants", Plans: plans, NoPlans: true, Token: "ABCDEFGHIJKLMNOPQRST"}),
+		"tenant-failed":     views.TenantForm(views.TenantFormProps{Frame: frame("New tenant", "/tenants/new", good), Form: failed(), Title: "Edit " + hostile, Action: "/tenants", Button: "Save", Back: "/tenants", Plans: plans}),
+		"tenant-summary":    summary(head("", "active", "Acme Analytics", good), "v42", limits(), usageLive(false)),
+		"tenant-suspended":  summary(head("", "suspended", hostile, good), "v42", nil, emptyUsage),
+		"tenant-broken":     summary(missing, "", nil, emptyUsage),
+		"tenant-usage":      views.TenantUsage(views.TenantUsageProps{Head: head("usage", "active", "Acme Analytics", good), Usage: usageLive(true)}),
+		"tenant-keys":       views.TenantKeys(views.TenantKeysProps{Head: head("keys", "active", "Acme Analytics", good), Credentials: []views.CredentialBlock{block}, NewURL: ui.TenantURL("ten_a", "keys") + "/new"}),
+		"tenant-keys-empty": views.TenantKeys(views.TenantKeysProps{Head: head("keys", "active", "Acme Analytics", good), NewURL: ui.TenantURL("ten_a", "keys") + "/new"}),
+		"tenant-audit":      views.TenantAudit(views.TenantAuditProps{Head: head("audit", "active", "Acme Analytics", good), Rows: []views.EventRow{{Seq: "7", At: at("11:00:00"), Actor: hostile, Via: "api", Text: "Tenant changed", Object: "ten_a", Reason: hostile}}}),
+		"keys-full":         views.KeyList(views.KeyListProps{Frame: frame("Keys", "/keys", good), Now: noon, Rows: keys(hostile), Pager: pager}),
+		"keys-empty":        views.KeyList(views.KeyListProps{Frame: frame("Keys", "/keys", good), Now: noon}),
+		"key":               views.KeyPage(key),
+		"key-failed":        views.KeyPage(keyFailed),
+		"credential-new":    views.CredentialForm(views.CredentialFormProps{Frame: frame("Issue a key", "/tenants/ten_a/keys/new", good), Form: filled(map[string]string{"environment": "live"}), TenantName: "Acme", Action: "/x", Back: "/x", Token: "ABCDEFGHIJKLMNOPQRST"}),
+		"credential-failed": views.CredentialForm(views.CredentialFormProps{Frame: frame("Issue a key", "/tenants/ten_a/keys/new", good), Form: failed(), TenantName: hostile, Action: "/x", Back: "/x", Token: "ABCDEFGHIJKLMNOPQRST"}),
+		"secret":            views.Secret(secret),
+		"replay":            views.Replay(views.ReplayProps{Frame: frame("Already done", "/tenants/ten_a/keys", good), Title: "This was already done", Text: "The same form was sent before.", URL: "/tenants", Label: hostile}),
+		"rotations":         views.RotationList(views.RotationListProps{Frame: frame("Rotations", "/rotations", good), Now: noon, Open: true, Rows: []views.RotationRow{rot, rotation("cancelled")}}),
+		"rotations-empty":   views.RotationList(views.RotationListProps{Frame: frame("Rotations", "/rotations", good), Now: noon, Open: true}),
+		"rotation-new":      views.RotationForm(views.RotationFormProps{Frame: frame("Rotate", "/credentials/crd_1/rotate", good), Form: failed(), Credential: hostile, TenantName: hostile, OldKID: "ZZ23456789AB", OldEnds: "The old key ends by itself on 2026-12-09.", Overlaps: plans, Action: "/x", Back: "/x", Token: "ABCDEFGHIJKLMNOPQRST"}),
+		"rotation":          views.RotationPage(rotPage),
+		"rotation-failed":   views.RotationPage(rotFailed),
+		"gateways-full":     views.GatewayList(views.GatewayListProps{Frame: frame("Gateways", "/gateways", good), Live: gateways(true), Loss: loss}),
+		"gateways-broken":   views.GatewayList(views.GatewayListProps{Frame: frame("Gateways", "/gateways", bad), Live: gateways(false), Loss: views.LossProps{}}),
+		"gateways-empty":    views.GatewayList(views.GatewayListProps{Frame: frame("Gateways", "/gateways", good), Live: views.GatewaysLiveProps{Now: noon, Poll: "/live/gateways", Known: true, Summary: "no gateway is running", AllURL: "/gateways", OnlyURL: "/gateways?differs=1"}, Loss: loss}),
+		"self":              views.Self(self),
+		"self-empty":        views.Self(selfEmpty),
+		"fault":             views.ErrorPage(views.ErrorProps{Frame: frame("Not Found", "/x", good), Status: 404, Title: "Not Found", Message: hostile, RequestID: "ABC"}),
+		"fault-signed-out":  views.ErrorPage(views.ErrorProps{Frame: ui.FrameProps{Environment: "production"}, Status: 503, Title: "Service Unavailable", Message: "Sessions cannot be read right now.", RequestID: "ABC"}),
+	}
+}
