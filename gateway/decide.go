@@ -126,8 +126,8 @@ func (g *Gateway) ask(ctx context.Context, d drawn, v *Verdict) {
 	case limiter.ReasonBlocked:
 		v.Limits, v.Deciding = d.blocked(), 0
 		v.refuse(CodeQuotaExceeded, usage.OutcomeBlocked)
-	case limiter.ReasonFallback:
-		v.RetryAfterMicros = answer.RetryAfterMicros
+	case limiter.ReasonFallback: // without a wait, the fallback can never pay: the outage has to end
+		v.RetryAfterMicros, v.RetryAfterSecs = answer.RetryAfterMicros, g.jitter()
 		v.refuse(CodeQuotaExceeded, usage.OutcomeFallbackRefused)
 	case limiter.ReasonCostExceedsBurst:
 		v.Bare = false

@@ -37,7 +37,7 @@ routes:
     motive: fairness
     cost: 5
     limits: [{name: reports, per: tenant, rate: 10/minute, burst: 10}]
-    on_store_failure: {mode: open, fallback: {rate: 2/minute, burst: 2}}
+    on_store_failure: {mode: open, fallback: {rate: 10/minute, burst: 10}}
   - name: login
     match: ["POST /login"]
     identity: ip
