@@ -10,7 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// causes names Redis' errors by the word they begin with.
+// causes names Redis' errors by what they begin with, after "ERR ".
 var causes = [...]struct{ prefix, cause string }{
 	{"READONLY", "readonly"},
 	{"LOADING", "loading"},
@@ -24,10 +24,10 @@ var causes = [...]struct{ prefix, cause string }{
 	{"NOPERM", "auth"},
 	{"NOSCRIPT", "script"},
 	{"WRONGTYPE", "wrongtype"},
-	{"ERR max number of clients", "maxclients"},
-	{"ERR Error running script", "script"},
-	{"ERR user_script", "script"},
-	{"ERR Error compiling script", "script"},
+	{"max number of clients", "maxclients"},
+	{"Error running script", "script"},
+	{"user_script", "script"},
+	{"Error compiling script", "script"},
 }
 
 // Cause names the kind of a Store's error, for metrics and alarms: timeout,
