@@ -18,4 +18,57 @@ func (s *Server) pageRoutes(r chi.Router) {
 		http.Redirect(w, r, ui.OverviewURL(), http.StatusSeeOther)
 	})
 	view.Get("/strip", s.page(s.strip))
+	view.Get("/overview", s.page(s.overview))
+	view.Get("/live/overview", s.page(s.overviewLive))
+	view.Get("/gateways", s.page(s.gatewayList))
+	view.Get("/live/gateways", s.page(s.gatewaysLive))
+	s.tenantRoutes(r)
+	s.keyRoutes(r)
+	s.selfRoutes(r)
+}
+
+func (s *Server) tenantRoutes(r chi.Router) {
+	view := r.With(s.require(console.PermView))
+	view.Get("/tenants", s.page(s.tenantList))
+	view.Get("/tenants/{tenant}", s.page(s.tenantSummary))
+	view.Get("/tenants/{tenant}/keys", s.page(s.tenantKeys))
+	view.Get("/tenants/{tenant}/usage", s.page(s.tenantUsagePage))
+	view.Get("/live/tenants/{tenant}", s.page(s.tenantLive))
+	r.With(s.require(console.PermViewAudit)).Get("/tenants/{tenant}/audit", s.page(s.tenantAudit))
+
+	manage := r.With(s.require(console.PermManageTenants))
+	manage.Get("/tenants/new", s.page(s.tenantNew))
+	manage.Post("/tenants", s.page(s.tenantCreate))
+	manage.Get("/tenants/{tenant}/edit", s.page(s.tenantEdit))
+	manage.Post("/tenants/{tenant}/edit", s.page(s.tenantUpdate))
+	manage.Post("/tenants/{tenant}/suspend", s.page(s.tenantSuspend))
+	manage.Post("/tenants/{tenant}/resume", s.page(s.tenantResume))
+}
+
+func (s *Server) keyRoutes(r chi.Router) {
+	view := r.With(s.require(console.PermView))
+	view.Get("/keys", s.page(s.keyList))
+	view.Get("/keys/{kid}", s.page(s.keyPage))
+	view.Get("/rotations", s.page(s.rotationList))
+	view.Get("/rotations/{rotation}", s.page(s.rotationPage))
+	view.Get("/live/rotations/{rotation}", s.page(s.rotationLive))
+
+	manage := r.With(s.require(console.PermManageKeys))
+	manage.Get("/tenants/{tenant}/keys/new", s.page(s.credentialNew))
+	manage.Post("/tenants/{tenant}/keys", s.page(s.credentialIssue))
+	manage.Post("/keys/{kid}/revoke", s.page(s.keyRevoke))
+	manage.Post("/keys/{kid}/suspend", s.page(s.keySuspend))
+	manage.Post("/keys/{kid}/resume", s.page(s.keyResume))
+	manage.Get("/credentials/{credential}/rotate", s.page(s.rotationNew))
+	manage.Post("/credentials/{credential}/rotate", s.page(s.rotationStart))
+	manage.Post("/rotations/{rotation}/end", s.page(s.rotationEnd))
+	manage.Post("/rotations/{rotation}/extend", s.page(s.rotationExtend))
+	manage.Post("/rotations/{rotation}/cancel", s.page(s.rotationCancel))
+}
+
+func (s *Server) selfRoutes(r chi.Router) {
+	as := r.With(s.require(console.PermViewAsTenant))
+	as.Post("/t/{tenant}", s.page(s.viewAs))
+	as.Get("/t/{tenant}", s.page(s.self))
+	as.Get("/live/t/{tenant}", s.page(s.selfLive))
 }

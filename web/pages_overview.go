@@ -1,0 +1,240 @@
+package web
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/headgate/headgate/console"
+	"github.com/headgate/headgate/policy"
+	"github.com/headgate/headgate/usage"
+	"github.com/headgate/headgate/views"
+	"github.com/headgate/headgate/views/ui"
+)
+
+// recent is the range of "refused most" and "limits that refuse".
+const recent = 15 * time.Minute
+
+func (s *Server) overview(w http.ResponseWriter, r *http.Request) error {
+	live, err := s.overviewProps(r)
+	if err != nil {
+		return err
+	}
+	return s.render(w, r, http.StatusOK, views.Overview(views.OverviewProps{Frame: s.titled(r, "Overview"), Live: live}))
+}
+
+func (s *Server) overviewLive(w http.ResponseWriter, r *http.Request) error {
+	live, err := s.overviewProps(r)
+	if err != nil {
+		return err
+	}
+	return s.render(w, r, http.StatusOK, views.OverviewLive(live))
+}
+
+func (s *Server) overviewProps(r *http.Request) (views.OverviewLiveProps, error) {
+	ctx, now := r.Context(), s.Now()
+	f, err := s.inForce(ctx)
+	if err != nil {
+		return views.OverviewLiveProps{}, err
+	}
+	h := s.Fleet.Health(ctx)
+	p := views.OverviewLiveProps{Now: now, LiveAge: s.liveAge(now), FleetAge: ui.Ago(now, h.FleetAt),
+		Stats: s.overviewStats(now, h, f), AuditLink: can(r, console.PermViewAudit)}
+	if p.Tenants, err = s.refusedMost(ctx, now, f); err != nil {
+		return p, err
+	}
+	p.Limits = limitsThatRefuse(s.Activity.Live().TopLimits(now.Add(-recent), 8), f)
+	if p.AuditLink {
+		if p.Changes, err = s.lastChanges(ctx, now); err != nil {
+			return p, err
+		}
+	}
+	p.Checklist, err = s.checklist(ctx, h, f)
+	return p, err
+}
+
+// overviewStats are the headline numbers with the line of their last hour.
+func (s *Server) overviewStats(now time.Time, h console.Health, f inForce) []ui.StatProps {
+	hour := span{length: time.Hour, step: 30 * time.Second}
+	from, to := hour.window(now)
+	x := s.series(s.totals(), from, to, hour.step)
+	line := func(p ui.StatProps, values []float64) ui.StatProps {
+		p.Values, p.From, p.Step, p.Markers = values, x.from, x.step, f.Markers
+		return p
+	}
+	m := lastMinute(now, s.totals())
+	decisions, share, down, downTone := ui.Unknown, ui.Unknown, ui.Unknown, ""
+	if s.liveKnown(now) {
+		decisions, share = ui.Num(float64(decided(m))/60), ui.Percent(percentOf(m.Refused, decided(m)))
+		down = ui.Num(float64(m.Degraded) / 60)
+	}
+	if m.Degraded > 0 {
+		downTone = "bad"
+	}
+	return []ui.StatProps{
+		line(ui.StatProps{Label: "Decisions", Note: "last minute", Value: decisions, Unit: "/s"}, x.perSecond(decided)),
+		line(ui.StatProps{Label: "Refused", Note: "by limits, last minute", Value: share}, x.values(refusedShare)),
+		line(ui.StatProps{Label: "Degraded", Note: "decided without Redis", Value: down, Unit: "/s", Tone: downTone}, x.perSecond(degraded)),
+		redisStat(now, h),
+		syncStat(now, h),
+	}
+}
+
+func redisStat(now time.Time, h console.Health) ui.StatProps {
+	p := ui.StatProps{Label: "Redis round trip", Note: "from the console, " + ui.Ago(now, h.At), Value: ui.Unknown}
+	switch {
+	case h.At.IsZero():
+		p.Note = "not measured yet"
+	case !h.RedisUp:
+		p.Value, p.Tone, p.Note = "unreachable", "bad", "since "+h.RedisSince.UTC().Format("15:04:05")
+	default:
+		p.Value = ui.Millis(h.RedisRTT)
+	}
+	return p
+}
+
+func syncStat(now time.Time, h console.Health) ui.StatProps {
+	p := ui.StatProps{Label: "Gateways in sync", Note: "heartbeats, " + ui.Ago(now, h.FleetAt), Value: ui.Unknown}
+	switch {
+	case !h.FleetKnown:
+		p.Tone, p.Note = "bad", "unknown while Redis is away"
+	case h.Nacked > 0:
+		p.Value, p.Tone = fmt.Sprintf("%d of %d", h.InSync, h.Of), "bad"
+		p.Note = fmt.Sprintf("%d refuse the version", h.Nacked)
+	default:
+		p.Value = fmt.Sprintf("%d of %d", h.InSync, h.Of)
+	}
+	return p
+}
+
+func (s *Server) refusedMost(ctx context.Context, now time.Time, f inForce) ([]views.RefusedTenant, error) {
+	top := s.Activity.Live().TopRefused(now.Add(-recent), 8)
+	ids := make([]string, 0, len(top))
+	for _, t := range top {
+		ids = append(ids, t.Tenant)
+	}
+	names, err := s.Activity.Names(ctx, ids)
+	if err != nil {
+		return nil, err
+	}
+	var rows []views.RefusedTenant
+	for _, t := range top {
+		row := views.RefusedTenant{Name: t.Tenant, Limit: t.Limit, Refused: ui.Int(t.Refused),
+			Share: ui.Percent(percentOf(t.Refused, t.Requests)), Since: t.Since}
+		switch name, ok := names[t.Tenant]; {
+		case ok:
+			row.Name, row.URL = name, ui.TenantURL(t.Tenant, "")
+		case t.Tenant == "":
+			row.Name = "callers without a tenant"
+		case t.Tenant == usage.Rest:
+			row.Name = "all others together"
+		}
+		if !f.Published.IsZero() && now.Sub(f.Published) < time.Hour && !t.Since.Before(f.Published) {
+			row.NewSince = "new since " + f.label()
+		}
+		rows = append(rows, row)
+	}
+	return rows, nil
+}
+
+// limitsThatRefuse adds what the policy says of each limit to its refusals.
+func limitsThatRefuse(top []usage.LimitRefusals, f inForce) []views.RefusedLimit {
+	rates, modes := limitFacts(f.Compiled)
+	var rows []views.RefusedLimit
+	for _, l := range top {
+		row := views.RefusedLimit{ID: l.Limit, IfDown: "–", Rate: rates[l.Limit], Refused: ui.Int(l.Refused), Tenants: ui.Int(int64(l.Tenants))}
+		if row.ID == "" {
+			row.ID = "(fail mode)"
+		}
+		if m, ok := modes[l.Limit]; ok {
+			row.IfDown = m
+		}
+		rows = append(rows, row)
+	}
+	return rows
+}
+
+// limitFacts are rate and fail mode of each limit by its id. A plan's limit has
+// one id over all plans, so its rate is told only when all plans agree.
+func limitFacts(c *policy.Compiled) (rates, modes map[string]string) {
+	rates, modes = map[string]string{}, map[string]string{}
+	if c == nil {
+		return rates, modes
+	}
+	note := func(l policy.CompiledLimit) {
+		rate := l.Rate.String()
+		if old, ok := rates[l.ID]; ok && old != rate {
+			rate = "per plan"
+		}
+		rates[l.ID] = rate
+	}
+	for _, l := range c.Global {
+		note(l)
+	}
+	for _, limits := range c.Plans {
+		for _, l := range limits {
+			note(l)
+		}
+	}
+	for _, rt := range c.Routes {
+		for _, l := range rt.Limits {
+			note(l)
+			if strings.HasPrefix(l.ID, "route:") {
+				modes[l.ID] = string(rt.Route.OnStoreFailure.Mode)
+			}
+		}
+	}
+	return rates, modes
+}
+
+// lastChanges are the events of the last day, at most ten.
+func (s *Server) lastChanges(ctx context.Context, now time.Time) ([]views.ChangeRow, error) {
+	events, _, err := s.Audit.List(ctx, console.AuditQuery{Page: console.Page{Limit: 50}})
+	if err != nil {
+		return nil, err
+	}
+	var rows []views.ChangeRow
+	for _, e := range events {
+		if now.Sub(e.At) > 24*time.Hour || len(rows) == 10 {
+			break
+		}
+		if strings.HasPrefix(e.Action, "session.") || strings.HasPrefix(e.Action, "draft.") {
+			continue // signing in and drafting change nothing that gateways do
+		}
+		rows = append(rows, views.ChangeRow{At: e.At, Actor: e.Actor, Text: eventText(e), URL: eventURL(e), Reason: e.Reason})
+	}
+	return rows, nil
+}
+
+// checklist is what a fresh installation still needs; nil once all is done.
+func (s *Server) checklist(ctx context.Context, h console.Health, f inForce) ([]views.Step, error) {
+	asked := false
+	if at, ok := s.Activity.Live().AsOf(); ok {
+		t := sum(s.Activity.Live().Totals(at.Add(-time.Hour), at.Add(time.Second), time.Minute))
+		asked = t.Admitted > 0
+	}
+	if asked && f.Version > 0 {
+		return nil, nil
+	}
+	tenants, err := s.Tenants.Count(ctx)
+	if err != nil {
+		return nil, err
+	}
+	keys, err := s.Keys.Count(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if f.Version > 0 && tenants > 0 && keys > 0 && !math.IsNaN(h.DecisionsPerS) && h.DecisionsPerS > 0 {
+		return nil, nil
+	}
+	return []views.Step{
+		{Done: f.Version > 0, Label: "Publish a policy.", Hint: "Plans, routes, limits and what happens when Redis is away.", URL: ui.DraftsURL(), Action: "Go to drafts"},
+		{Done: tenants > 0, Label: "Make a tenant.", Hint: "A customer: limits, keys and usage belong to it.", URL: ui.TenantNewURL(), Action: "New tenant"},
+		{Done: keys > 0, Label: "Issue a key.", Hint: "On the tenant's page; it is shown once.", URL: ui.TenantsURL(), Action: "Go to tenants"},
+		{Done: h.FleetKnown && h.Of > 0, Label: "Start a gateway.", Hint: "“headgate gateway” with the same Redis and the console's public key.", URL: ui.GatewaysURL(), Action: "Go to gateways"},
+		{Done: asked, Label: "Send a first request.", Hint: "With the key, to the gateway's address."},
+	}, nil
+}

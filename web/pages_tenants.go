@@ -1,0 +1,242 @@
+package web
+
+import (
+	"net/http"
+	"time"
+
+	"github.com/go-chi/chi/v5"
+
+	"github.com/headgate/headgate/console"
+	"github.com/headgate/headgate/internal/form"
+	"github.com/headgate/headgate/policy"
+	"github.com/headgate/headgate/views"
+	"github.com/headgate/headgate/views/ui"
+)
+
+func (s *Server) tenantList(w http.ResponseWriter, r *http.Request) error {
+	f, page := form.Query(r, "q", "plan", "state"), pageOf(r)
+	items, next, err := s.Tenants.List(r.Context(), console.TenantQuery{Q: f.Get("q"), Plan: f.Get("plan"),
+		State: policy.TenantState(f.Get("state")), Page: page})
+	if err != nil {
+		return err
+	}
+	in, err := s.inForce(r.Context())
+	if err != nil {
+		return err
+	}
+	now := s.Now()
+	p := views.TenantListProps{Frame: s.titled(r, "Tenants"), Now: now, Q: f.Get("q"), Plan: f.Get("plan"), State: f.Get("state"),
+		Plans: in.planOptions(ui.Option{Label: "any"}, f.Get("plan")), LiveAge: s.liveAge(now), CanManage: can(r, console.PermManageTenants)}
+	p.Filtered = p.Q != "" || p.Plan != "" || p.State != ""
+	total := ""
+	if !p.Filtered {
+		n, err := s.Tenants.Count(r.Context())
+		if err != nil {
+			return err
+		}
+		total = estimate(n)
+	}
+	for _, t := range items {
+		p.Rows = append(p.Rows, s.tenantRow(now, t))
+	}
+	p.Pager = withTotal(pagerOf(r, page, len(items), next), total)
+	return s.render(w, r, http.StatusOK, views.TenantList(p))
+}
+
+func (s *Server) tenantRow(now time.Time, t console.Tenant) views.TenantRow {
+	row := views.TenantRow{ID: t.ID, Name: t.Name, ExternalID: t.ExternalID, Plan: t.Plan, State: string(t.State),
+		Created: t.CreatedAt, Requests: ui.Unknown, Refused: ui.Unknown}
+	if !s.liveKnown(now) {
+		return row
+	}
+	to := now.Add(-settled).Truncate(time.Minute / 2)
+	points := s.Activity.Live().TenantSeries(t.ID, to.Add(-recent), to, time.Minute/2)
+	last := sum(points[max(0, len(points)-2):])
+	all := sum(points)
+	row.Requests = ui.Num(float64(decided(last)) / 60)
+	row.Refused = ui.Percent(percentOf(all.Refused, decided(all)))
+	return row
+}
+
+func (s *Server) tenantNew(w http.ResponseWriter, r *http.Request) error {
+	f := form.New(map[string]string{"time_zone": "UTC", "token": newToken()})
+	return s.tenantForm(w, r, http.StatusOK, f, nil)
+}
+
+// tenantForm shows the form for a new tenant or, when t is given, for a change.
+func (s *Server) tenantForm(w http.ResponseWriter, r *http.Request, status int, f *form.Form, t *console.Tenant) error {
+	in, err := s.inForce(r.Context())
+	if err != nil {
+		return err
+	}
+	p := views.TenantFormProps{Form: f, Title: "New tenant", Action: ui.TenantsURL(), Button: "Make tenant", Back: ui.TenantsURL(),
+		Token: f.Raw("token"), NoPlans: in.Compiled == nil || len(in.Compiled.Document.Plans) == 0}
+	if t != nil {
+		p.Title, p.Action, p.Button, p.Back, p.Token = "Edit "+t.Name, ui.TenantURL(t.ID, "edit"), "Save", ui.TenantURL(t.ID, ""), ""
+	}
+	p.Frame = s.titled(r, p.Title)
+	p.Plans = in.planOptions(ui.Option{Label: "Choose…"}, f.Raw("plan"))
+	return s.render(w, r, status, views.TenantForm(p))
+}
+
+func (s *Server) tenantCreate(w http.ResponseWriter, r *http.Request) error {
+	f := form.Parse(r, "name", "plan", "external_id", "time_zone", "token")
+	o, fresh, err := s.claim(w, r, "tenants.create", f, "name", "plan", "external_id", "time_zone")
+	if err != nil || !fresh {
+		return err
+	}
+	t, err := s.Tenants.Create(r.Context(), actor(r), console.NewTenant{Name: f.Get("name"), Plan: f.Get("plan"),
+		ExternalID: f.Get("external_id"), TimeZone: f.Get("time_zone")})
+	if err != nil {
+		o.failed(r)
+		if status := s.take(f, err); status != 0 {
+			return s.tenantForm(w, r, status, f, nil)
+		}
+		return err
+	}
+	url := ui.TenantURL(t.ID, "")
+	if err := o.done(r, made{URL: url, Label: "Go to " + t.Name}); err != nil {
+		return err
+	}
+	return s.redirect(w, r, url, t.Name+" was made. Issue a key so that it can call the API.")
+}
+
+func (s *Server) tenantEdit(w http.ResponseWriter, r *http.Request) error {
+	t, err := s.Tenants.Get(r.Context(), chi.URLParam(r, "tenant"))
+	if err != nil {
+		return err
+	}
+	f := form.New(map[string]string{"name": t.Name, "plan": t.Plan, "external_id": t.ExternalID, "time_zone": t.TimeZone})
+	return s.tenantForm(w, r, http.StatusOK, f, &t)
+}
+
+func (s *Server) tenantUpdate(w http.ResponseWriter, r *http.Request) error {
+	t, err := s.Tenants.Get(r.Context(), chi.URLParam(r, "tenant"))
+	if err != nil {
+		return err
+	}
+	f := form.Parse(r, "name", "plan", "external_id", "time_zone")
+	name, plan, external, zone := f.Get("name"), f.Get("plan"), f.Get("external_id"), f.Get("time_zone")
+	_, err = s.Tenants.Update(r.Context(), actor(r), t.ID, console.TenantPatch{Name: &name, Plan: &plan, ExternalID: &external, TimeZone: &zone})
+	if err != nil {
+		if status := s.take(f, err); status != 0 {
+			return s.tenantForm(w, r, status, f, &t)
+		}
+		return err
+	}
+	return s.redirect(w, r, ui.TenantURL(t.ID, ""), "Saved.")
+}
+
+// tenantHead is what stands above each tab of a tenant.
+func (s *Server) tenantHead(r *http.Request, tab string) (console.Tenant, inForce, views.TenantHeadProps, error) {
+	t, err := s.Tenants.Get(r.Context(), chi.URLParam(r, "tenant"))
+	if err != nil {
+		return t, inForce{}, views.TenantHeadProps{}, err
+	}
+	in, err := s.inForce(r.Context())
+	if err != nil {
+		return t, in, views.TenantHeadProps{}, err
+	}
+	return t, in, s.headOf(r, t, in, tab), nil
+}
+
+func (s *Server) headOf(r *http.Request, t console.Tenant, in inForce, tab string) views.TenantHeadProps {
+	now := s.Now()
+	p := views.TenantHeadProps{Frame: s.titled(r, t.Name), Now: now, ID: t.ID, Name: t.Name, ExternalID: t.ExternalID, Plan: t.Plan,
+		PlanMissing: in.Version > 0 && !in.hasPlan(t.Plan), TimeZone: t.TimeZone, State: string(t.State), StateReason: t.Reason,
+		Created: t.CreatedAt, Tab: tab, CanManage: can(r, console.PermManageTenants), CanManageKey: can(r, console.PermManageKeys),
+		CanAudit: can(r, console.PermViewAudit), CanViewAs: can(r, console.PermViewAsTenant)}
+	if t.State == policy.TenantSuspended {
+		p.StateEffect = "Its keys are accepted again on every gateway, with the counters they had."
+		return p
+	}
+	traffic := "How much it sends now is unknown."
+	if s.liveKnown(now) {
+		m := lastMinute(now, s.ofTenant(t.ID))
+		traffic = "It sent " + ui.Int(decided(m)) + " requests in the last minute."
+	}
+	p.StateEffect = "Every request with any of its keys is answered 403 on every gateway within a second. " + traffic + " Resume undoes it; no counter is reset."
+	return p
+}
+
+func (s *Server) tenantSummary(w http.ResponseWriter, r *http.Request) error {
+	t, in, head, err := s.tenantHead(r, "")
+	if err != nil {
+		return err
+	}
+	return s.tenantSummaryOf(w, r, http.StatusOK, t, in, head)
+}
+
+func (s *Server) tenantSummaryOf(w http.ResponseWriter, r *http.Request, status int, t console.Tenant, in inForce, head views.TenantHeadProps) error {
+	return s.render(w, r, status, views.TenantSummary(views.TenantSummaryProps{Head: head, Version: in.label(),
+		Limits: effectiveRows(in.Compiled, t.Plan), Usage: s.tenantUsage(r, t.ID, in, false)}))
+}
+
+func (s *Server) tenantUsagePage(w http.ResponseWriter, r *http.Request) error {
+	t, in, head, err := s.tenantHead(r, "usage")
+	if err != nil {
+		return err
+	}
+	return s.render(w, r, http.StatusOK, views.TenantUsage(views.TenantUsageProps{Head: head, Usage: s.tenantUsage(r, t.ID, in, true)}))
+}
+
+// tenantLive is the part of a tenant's page that moves. An unknown tenant is 404.
+func (s *Server) tenantLive(w http.ResponseWriter, r *http.Request) error {
+	t, err := s.Tenants.Get(r.Context(), chi.URLParam(r, "tenant"))
+	if err != nil {
+		return err
+	}
+	in, err := s.inForce(r.Context())
+	if err != nil {
+		return err
+	}
+	return s.render(w, r, http.StatusOK, views.UsageLive(s.tenantUsage(r, t.ID, in, r.URL.Query().Get("details") == "1")))
+}
+
+func (s *Server) tenantAudit(w http.ResponseWriter, r *http.Request) error {
+	t, _, head, err := s.tenantHead(r, "audit")
+	if err != nil {
+		return err
+	}
+	page := pageOf(r)
+	events, next, err := s.Audit.List(r.Context(), console.AuditQuery{TenantID: t.ID, Page: page})
+	if err != nil {
+		return err
+	}
+	return s.render(w, r, http.StatusOK, views.TenantAudit(views.TenantAuditProps{Head: head, Rows: eventRows(events),
+		Pager: pagerOf(r, page, len(events), next)}))
+}
+
+func (s *Server) tenantSuspend(w http.ResponseWriter, r *http.Request) error {
+	return s.tenantAct(w, r, s.Tenants.Suspend, "Suspended", "refused")
+}
+
+func (s *Server) tenantResume(w http.ResponseWriter, r *http.Request) error {
+	return s.tenantAct(w, r, s.Tenants.Resume, "Resumed", "accepted")
+}
+
+// effectiveRows are the limits that a tenant on a plan meets.
+func effectiveRows(c *policy.Compiled, plan string) []views.EffectiveRow {
+	if c == nil {
+		return nil
+	}
+	var rows []views.EffectiveRow
+	for _, l := range c.Effective(plan) {
+		row := views.EffectiveRow{ID: l.ID, Applies: "every route", Rate: l.Rate.String(), Burst: ui.Int(l.Burst), Per: string(l.Per),
+			Counts: string(l.Counts), Cost: "its cost", Source: l.Source}
+		switch {
+		case l.Unlimited:
+			row.Rate, row.Burst = "unlimited", "–"
+		case l.Numbers.Blocked():
+			row.Rate = "nothing is admitted"
+		}
+		if l.Route != "" {
+			row.Applies, row.Cost = "route "+l.Route, ui.Int(max(l.Cost, 1))
+		}
+		if l.Counts == policy.CountsRequests {
+			row.Cost = "1"
+		}
+		rows = append(rows, row)
+	}
+	return rows
+}

@@ -1,0 +1,232 @@
+package web
+
+import (
+	"math"
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/headgate/headgate/usage"
+	"github.com/headgate/headgate/views"
+	"github.com/headgate/headgate/views/ui"
+)
+
+// settled is how long after a second has ended all replicas have reported it.
+const settled = 2 * time.Second
+
+// stale is the age from which live counts are said to be unknown.
+const stale = 10 * time.Second
+
+// span is a range of live counts that a page can show.
+type span struct {
+	name, label string
+	length      time.Duration
+	step        time.Duration
+}
+
+func spans() []span {
+	return []span{
+		{"5m", "5 minutes", 5 * time.Minute, 5 * time.Second},
+		{"15m", "15 minutes", 15 * time.Minute, 10 * time.Second},
+		{"1h", "1 hour", time.Hour, 30 * time.Second},
+	}
+}
+
+func spanOf(r *http.Request) span {
+	for _, s := range spans() {
+		if s.name == r.URL.Query().Get("range") {
+			return s
+		}
+	}
+	return spans()[1]
+}
+
+// window is the range that a chart covers now. Its ends lie on whole steps, so
+// that points keep their place from one poll to the next.
+func (sp span) window(now time.Time) (from, to time.Time) {
+	to = now.Add(-settled).Truncate(sp.step)
+	return to.Add(-sp.length).Truncate(sp.step), to
+}
+
+// liveAge is the source and age of live counts, in words.
+func (s *Server) liveAge(now time.Time) string {
+	at, ok := s.Activity.Live().AsOf()
+	if !ok {
+		return "live, not the record · nothing reported yet"
+	}
+	return "live, not the record · " + ui.Ago(now, at)
+}
+
+// liveKnown reports whether live counts are new enough to speak of now.
+func (s *Server) liveKnown(now time.Time) bool {
+	at, ok := s.Activity.Live().AsOf()
+	return ok && now.Sub(at) < stale
+}
+
+// series is a run of live counts with the moment up to which they are known.
+type series struct {
+	points []usage.Point
+	from   time.Time
+	step   time.Duration // as the counts are kept, at least what was asked for
+	until  time.Time     // what begins later is not known yet
+}
+
+// fetch is usage.Live.Totals, or TenantSeries of one tenant.
+type fetch func(from, to time.Time, step time.Duration) []usage.Point
+
+func (s *Server) totals() fetch { return s.Activity.Live().Totals }
+
+func (s *Server) ofTenant(id string) fetch {
+	return func(from, to time.Time, step time.Duration) []usage.Point {
+		return s.Activity.Live().TenantSeries(id, from, to, step)
+	}
+}
+
+func (s *Server) series(get fetch, from, to time.Time, step time.Duration) series {
+	x := series{points: get(from, to, step), from: from, step: step}
+	if len(x.points) > 0 {
+		x.from = x.points[0].At
+	}
+	if len(x.points) > 1 {
+		x.step = x.points[1].At.Sub(x.points[0].At)
+	}
+	if asOf, ok := s.Activity.Live().AsOf(); ok {
+		x.until = asOf
+	}
+	return x
+}
+
+// values is a number for each point; what nobody has reported is a gap, never
+// zero.
+func (x series) values(of func(usage.Point) float64) []float64 {
+	out := make([]float64, len(x.points))
+	for i, p := range x.points {
+		out[i] = math.NaN()
+		if p.At.Before(x.until) {
+			out[i] = of(p)
+		}
+	}
+	return out
+}
+
+// perSecond turns a count of each point into a rate.
+func (x series) perSecond(count func(usage.Point) int64) []float64 {
+	return x.values(func(p usage.Point) float64 { return float64(count(p)) / x.step.Seconds() })
+}
+
+func admitted(p usage.Point) int64 { return p.Admitted }
+func refused(p usage.Point) int64  { return p.Refused }
+func degraded(p usage.Point) int64 { return p.Degraded }
+func decided(p usage.Point) int64  { return p.Admitted + p.Refused + p.Invalid }
+
+// refusedShare is the share of decisions that were refused, in percent.
+func refusedShare(p usage.Point) float64 { return percentOf(p.Refused, decided(p)) }
+
+// percentOf is NaN when there was nothing to take a share of.
+func percentOf(part, of int64) float64 {
+	if of == 0 {
+		return math.NaN()
+	}
+	return 100 * float64(part) / float64(of)
+}
+
+// chart is the three lines of a series.
+func chart(id, title string, x series, markers []ui.Marker) ui.ChartProps {
+	return ui.ChartProps{
+		ID: id, Title: title, Unit: "requests/s", From: x.from, Step: x.step, Markers: markers,
+		Series: []ui.Series{
+			{Name: "admitted", Values: x.perSecond(admitted)},
+			{Name: "refused", Tone: "bad", Values: x.perSecond(refused)},
+			{Name: "without Redis", Tone: "warn", Values: x.perSecond(degraded)},
+		},
+	}
+}
+
+// sum adds points up.
+func sum(points []usage.Point) usage.Point {
+	var t usage.Point
+	for _, p := range points {
+		t.Admitted += p.Admitted
+		t.Refused += p.Refused
+		t.Degraded += p.Degraded
+		t.Invalid += p.Invalid
+		t.Cost += p.Cost
+	}
+	return t
+}
+
+// minuteStep divides a minute and is the finest that is kept of a tenant.
+const minuteStep = 5 * time.Second
+
+// lastMinute is what happened in the newest minute that is reported.
+func lastMinute(now time.Time, get fetch) usage.Point {
+	to := now.Add(-settled).Truncate(minuteStep)
+	return sum(get(to.Add(-time.Minute), to, minuteStep))
+}
+
+// tenantUsage is a tenant's live usage. details adds the tables.
+func (s *Server) tenantUsage(r *http.Request, id string, f inForce, details bool) views.UsageLiveProps {
+	now, sp := s.Now(), spanOf(r)
+	live := s.Activity.Live()
+	from, to := sp.window(now)
+	x := s.series(s.ofTenant(id), from, to, sp.step)
+	q := url.Values{"range": {sp.name}}
+	if details {
+		q.Set("details", "1")
+	}
+	p := views.UsageLiveProps{
+		Now: now, Poll: ui.TenantLiveURL(id, q.Encode()), Age: s.liveAge(now), Details: details,
+		Chart: chart("usage-chart", "Requests", x, f.Markers),
+		Now1m: s.minuteStats(now, lastMinute(now, s.ofTenant(id))),
+	}
+	tab := ""
+	if details {
+		tab = "usage"
+	}
+	for _, x := range spans() {
+		p.Ranges = append(p.Ranges, ui.Tab{Label: x.label, URL: ui.TenantURL(id, tab) + "?range=" + x.name, Current: x.name == sp.name})
+	}
+	if details {
+		p.Routes = usageRoutes(live.TenantRoutes(id, from))
+		for _, l := range live.TenantLimits(id, from, 10) {
+			p.Limits = append(p.Limits, views.UsageLimit{ID: l.Limit, Refused: ui.Int(l.Refused)})
+		}
+	}
+	return p
+}
+
+// minuteStats are the headline numbers of one minute.
+func (s *Server) minuteStats(now time.Time, m usage.Point) []ui.StatProps {
+	rate := func(n int64) string {
+		if !s.liveKnown(now) {
+			return ui.Unknown
+		}
+		return ui.Num(float64(n) / 60)
+	}
+	share, tone := ui.Unknown, ""
+	if s.liveKnown(now) {
+		share = ui.Percent(percentOf(m.Refused, decided(m)))
+	}
+	if m.Refused > 0 {
+		tone = "bad"
+	}
+	return []ui.StatProps{
+		{Label: "Admitted", Note: "last minute", Value: rate(m.Admitted), Unit: "/s"},
+		{Label: "Refused", Note: share, Value: rate(m.Refused), Unit: "/s", Tone: tone},
+		{Label: "Without Redis", Note: "last minute", Value: rate(m.Degraded), Unit: "/s"},
+		{Label: "Cost charged", Note: "last minute", Value: rate(m.Cost), Unit: "/s"},
+	}
+}
+
+func usageRoutes(rows []usage.RouteTotals) []views.UsageRoute {
+	out := make([]views.UsageRoute, 0, len(rows))
+	for _, t := range rows {
+		name := t.Route
+		if name == "" {
+			name = "(no route)"
+		}
+		out = append(out, views.UsageRoute{Route: name, Admitted: ui.Int(t.Admitted), Refused: ui.Int(t.Refused),
+			Degraded: ui.Int(t.Degraded), Invalid: ui.Int(t.Invalid), Cost: ui.Int(t.Cost)})
+	}
+	return out
+}
