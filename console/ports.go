@@ -142,6 +142,8 @@ type VersionRows interface {
 type HeadRow interface {
 	// Head returns the version in force; CodeNotFound when there is none.
 	Head(ctx context.Context) (Version, error)
+	// HeadNumber returns number and digest alone; CodeNotFound when there is none.
+	HeadNumber(ctx context.Context) (number int64, digest string, err error)
 	// LockHead returns the head's number, 0 when there is none.
 	LockHead(ctx context.Context) (int64, error)
 	// ShareHead keeps others from publishing meanwhile.

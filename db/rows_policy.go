@@ -113,6 +113,11 @@ func (t tx) Head(ctx context.Context) (console.Version, error) {
 	return versionOf(r)
 }
 
+func (t tx) HeadNumber(ctx context.Context) (int64, string, error) {
+	r, err := t.q.GetHeadNumber(ctx)
+	return r.Number, r.Digest, absent(err, "version")
+}
+
 func (t tx) LockHead(ctx context.Context) (int64, error) {
 	n, err := t.q.LockHead(ctx)
 	return orZero(n), err

@@ -9,6 +9,9 @@ SELECT number FROM policy_head WHERE one FOR SHARE;
 -- name: GetHead :one
 SELECT v.* FROM policy_head h JOIN policy_versions v ON v.number = h.number WHERE h.one;
 
+-- name: GetHeadNumber :one
+SELECT v.number, v.digest FROM policy_head h JOIN policy_versions v ON v.number = h.number WHERE h.one;
+
 -- name: SetHead :exec
 UPDATE policy_head SET number = @number, updated_at = @now WHERE one;
 

@@ -82,6 +82,22 @@ func (q *Queries) GetHead(ctx context.Context) (PolicyVersion, error) {
 	return i, err
 }
 
+const getHeadNumber = `-- name: GetHeadNumber :one
+SELECT v.number, v.digest FROM policy_head h JOIN policy_versions v ON v.number = h.number WHERE h.one
+`
+
+type GetHeadNumberRow struct {
+	Number int64
+	Digest string
+}
+
+func (q *Queries) GetHeadNumber(ctx context.Context) (GetHeadNumberRow, error) {
+	row := q.db.QueryRow(ctx, getHeadNumber)
+	var i GetHeadNumberRow
+	err := row.Scan(&i.Number, &i.Digest)
+	return i, err
+}
+
 const getVersion = `-- name: GetVersion :one
 SELECT number, digest, parent, body, changes, note, author_id, author, kind, rollback_of, created_at FROM policy_versions WHERE number = $1
 `

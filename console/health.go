@@ -1,0 +1,210 @@
+package console
+
+import (
+	"context"
+	"time"
+
+	"github.com/headgate/headgate/policy"
+)
+
+const (
+	historyEvery = 10 * time.Second
+	historyKept  = 360 // an hour
+	staleHealth  = 3 * time.Second
+)
+
+// Health is a cached snapshot of what the console depends on; reading it never
+// waits for Redis. While Redis is down the replicas are the last known ones,
+// FleetKnown is false and FleetAt says when they were known.
+type Health struct {
+	At            time.Time
+	RedisUp       bool
+	RedisSince    time.Time // since when RedisUp has its value
+	RedisRTT      time.Duration
+	RedisError    string
+	PostgresUp    bool
+	PostgresSince time.Time // since when PostgresUp has its value
+
+	Version int64  // in force; 0 when there is none. Last known while PostgreSQL is down
+	Digest  string // of Version
+
+	FleetKnown    bool
+	FleetAt       time.Time
+	Replicas      []Replica
+	InSync, Of    int // Of leaves out those that are gone
+	Nacked        int
+	Degraded      int // replicas that decide without Redis
+	DecisionsPerS float64
+	RefusedPerS   float64
+	FallbackPerS  float64
+
+	Drafts        int
+	OutboxPending int // changes that have not reached Redis yet
+}
+
+// Sample is one point of the hour that Health looks back on.
+type Sample struct {
+	At         time.Time
+	RedisUp    bool
+	RTT        time.Duration
+	InSync, Of int
+	Degraded   int
+}
+
+// Run refreshes the snapshot until ctx ends.
+func (s *Fleet) Run(ctx context.Context) error {
+	for {
+		s.refreshHealth(ctx)
+		if !pause(ctx, healthEvery) {
+			return nil
+		}
+	}
+}
+
+// Health returns the last snapshot. Only when there is none that is fresh,
+// which means that Run does not run, it makes one.
+func (s *Fleet) Health(ctx context.Context) Health {
+	if h := s.cached.Load(); h != nil && s.d.now().Sub(h.At) < staleHealth {
+		return *h
+	}
+	s.refreshHealth(ctx)
+	if h := s.cached.Load(); h != nil {
+		return *h
+	}
+	return Health{}
+}
+
+// History returns samples of the last hour, one every 10 s, the oldest first.
+func (s *Fleet) History() []Sample {
+	if h := s.history.Load(); h != nil {
+		return *h
+	}
+	return nil
+}
+
+func (s *Fleet) refreshHealth(ctx context.Context) {
+	if !s.refresh.TryLock() {
+		return // another one is on its way
+	}
+	defer s.refresh.Unlock()
+	var h Health
+	if last := s.cached.Load(); last != nil {
+		h = *last
+	}
+	before := h
+	databaseDone := make(chan Health, 1)
+	go func() { databaseDone <- s.askDatabase(ctx, before) }()
+	s.askRedis(ctx, &h)
+	db := <-databaseDone
+	h.PostgresUp, h.Version, h.Digest, h.Drafts, h.OutboxPending = db.PostgresUp, db.Version, db.Digest, db.Drafts, db.OutboxPending
+	if ctx.Err() != nil && before.At.IsZero() {
+		return
+	}
+	h.At = s.d.now()
+	h.RedisSince = since(before.RedisUp == h.RedisUp, before.RedisSince, h.At)
+	h.PostgresSince = since(before.PostgresUp == h.PostgresUp, before.PostgresSince, h.At)
+	h.sum(before)
+	s.cached.Store(&h)
+	s.remember(h)
+}
+
+// since keeps the moment of the last change.
+func since(same bool, before, now time.Time) time.Time {
+	if same && !before.IsZero() {
+		return before
+	}
+	return now
+}
+
+// askDatabase reads the version in force and two counts. On failure the last
+// known values stay.
+func (s *Fleet) askDatabase(ctx context.Context, h Health) Health {
+	ctx, cancel := context.WithTimeout(ctx, healthTimeout)
+	defer cancel()
+	err := s.d.Store.Read(ctx, func(tx Tx) error {
+		number, digest, err := tx.HeadNumber(ctx)
+		if err != nil && !IsNotFound(err) {
+			return err
+		}
+		drafts, err := tx.CountDrafts(ctx)
+		if err != nil {
+			return err
+		}
+		pending, err := tx.CountPendingOutbox(ctx)
+		if err != nil {
+			return err
+		}
+		h.Version, h.Digest, h.Drafts, h.OutboxPending = number, digest, int(drafts), int(pending)
+		return nil
+	})
+	h.PostgresUp = err == nil
+	return h
+}
+
+func (s *Fleet) askRedis(ctx context.Context, h *Health) {
+	ctx, cancel := context.WithTimeout(ctx, healthTimeout)
+	defer cancel()
+	rtt, err := s.d.Feed.Ping(ctx)
+	var replicas []Replica
+	if err == nil {
+		replicas, err = s.readReplicas(ctx, 0, "")
+	}
+	h.RedisUp, h.FleetKnown, h.RedisError = err == nil, err == nil, ""
+	if err != nil {
+		h.RedisError = err.Error()
+		return
+	}
+	h.RedisRTT, h.Replicas, h.FleetAt = rtt, replicas, s.d.now()
+}
+
+// sum computes statuses and totals from replicas and version. Without Redis
+// the totals are those of the last known replicas, older by the time since.
+func (h *Health) sum(before Health) {
+	replicas := make([]Replica, len(h.Replicas))
+	h.InSync, h.Of, h.Nacked, h.Degraded = 0, 0, 0, 0
+	h.DecisionsPerS, h.RefusedPerS, h.FallbackPerS = 0, 0, 0
+	for i, r := range h.Replicas {
+		if !h.FleetKnown && !before.At.IsZero() {
+			r.Age += h.At.Sub(before.At)
+		}
+		r.Status = statusOf(r.Heartbeat, r.Age, h.Version, h.Digest)
+		replicas[i] = r
+		h.add(r)
+	}
+	h.Replicas = replicas
+}
+
+func (h *Health) add(r Replica) {
+	if r.Status == StatusGone {
+		return
+	}
+	h.Of++
+	switch r.Status {
+	case StatusInSync:
+		h.InSync++
+	case StatusNACKed:
+		h.Nacked++
+	case StatusSilent:
+		return
+	}
+	if r.Mode == policy.ModeDegraded {
+		h.Degraded++
+	}
+	h.DecisionsPerS += r.DecisionsPerS
+	h.RefusedPerS += r.RefusedPerS
+	h.FallbackPerS += r.FallbackPerS
+}
+
+// remember appends a sample to the history, one every historyEvery.
+func (s *Fleet) remember(h Health) {
+	old := s.History()
+	if n := len(old); n > 0 && h.At.Sub(old[n-1].At) < historyEvery {
+		return
+	}
+	if len(old) >= historyKept {
+		old = old[len(old)-historyKept+1:]
+	}
+	next := append(append(make([]Sample, 0, len(old)+1), old...),
+		Sample{At: h.At, RedisUp: h.RedisUp, RTT: h.RedisRTT, InSync: h.InSync, Of: h.Of, Degraded: h.Degraded})
+	s.history.Store(&next)
+}

@@ -1,0 +1,453 @@
+package console
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/headgate/headgate/policy"
+)
+
+const (
+	relayEvery   = 250 * time.Millisecond // poll of outbox and Redis; nudges only make it sooner
+	relayTimeout = 3 * time.Second        // one step with Redis; a policy may have 8 MiB
+	stateTimeout = 400 * time.Millisecond
+	stampEvery   = time.Minute
+	relayBatch   = 500
+	keepFinal    = 30 * 24 * time.Hour // final records stay in the directory for this long
+)
+
+// Relay carries committed changes to the gateways. One relay works at a time
+// over all consoles of a database. Everything it does may be repeated: it sends
+// what the database says now, and Redis refuses to go back.
+type Relay struct {
+	d     Deps
+	store OutboxStore
+	wake  chan struct{}
+
+	// owned by the loop that holds the lock
+	place   policy.Place // that the directory has reached
+	stamped time.Time
+	down    bool // whether the last round failed, so that an outage is one log line
+}
+
+// NewRelay returns the relay. store must be the database of d.
+func NewRelay(d Deps, store OutboxStore) *Relay {
+	d.Store = store
+	return &Relay{d: d.withDefaults(), store: store, wake: make(chan struct{}, 1)}
+}
+
+// Nudge makes the next round happen now. It never blocks.
+func (r *Relay) Nudge() {
+	select {
+	case r.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Run works until ctx ends; while another console's relay works it stands by.
+func (r *Relay) Run(ctx context.Context) error {
+	down := false
+	for {
+		_, err := r.store.WithRelayLock(ctx, r.work)
+		if ctx.Err() != nil {
+			return nil
+		}
+		if err != nil && !down {
+			r.d.Log.WarnContext(ctx, "relay waits for the database", "error", err)
+		}
+		down = err != nil
+		if !pause(ctx, relayEvery) {
+			return nil
+		}
+	}
+}
+
+// work is what the holder of the lock does.
+func (r *Relay) work(ctx context.Context) error {
+	listening := make(chan struct{})
+	ctx, stop := context.WithCancel(ctx)
+	go func() {
+		defer close(listening)
+		r.listen(ctx)
+	}()
+	defer func() { stop(); <-listening }()
+	err := r.store.Read(ctx, func(tx Tx) (err error) {
+		r.place, err = tx.FeedPlace(ctx)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("read the directory's place: %w", err)
+	}
+	r.stamped = time.Time{}
+	tick := time.NewTicker(relayEvery)
+	defer tick.Stop()
+	for {
+		r.note(ctx, r.round(ctx))
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-r.wake:
+		case <-tick.C:
+		}
+	}
+}
+
+// listen turns the database's notifications into nudges, and tries again when
+// the connection breaks: the poll goes on meanwhile.
+func (r *Relay) listen(ctx context.Context) {
+	for {
+		_ = r.store.ListenOutbox(ctx, r.Nudge)
+		if !pause(ctx, time.Second) {
+			return
+		}
+	}
+}
+
+func (r *Relay) note(ctx context.Context, err error) {
+	if ctx.Err() != nil {
+		return
+	}
+	switch {
+	case err != nil && !r.down:
+		r.d.Log.WarnContext(ctx, "changes do not reach the gateways", "error", err)
+	case err == nil && r.down:
+		r.d.Log.InfoContext(ctx, "changes reach the gateways again")
+	}
+	r.down = err != nil
+}
+
+// round heals what Redis lost, then sends what is pending.
+func (r *Relay) round(ctx context.Context) error {
+	ask, cancel := context.WithTimeout(ctx, stateTimeout)
+	state, err := r.d.Feed.State(ask)
+	cancel()
+	if err != nil {
+		return errors.Join(fmt.Errorf("read the feed's state: %w", err), r.markFailed(ctx, err))
+	}
+	head, err := r.head(ctx)
+	if err != nil {
+		return err
+	}
+	if lost(state, head) {
+		if err := r.publish(ctx, head.Number); err != nil {
+			return err
+		}
+	}
+	if r.directoryLost(state.Directory) {
+		if err := r.refill(ctx); err != nil {
+			return fmt.Errorf("fill the directory: %w", err)
+		}
+	}
+	if err := r.drain(ctx); err != nil {
+		return err
+	}
+	return r.stamp(ctx)
+}
+
+// headRef is what is needed of the version in force in each round.
+type headRef struct {
+	Number int64
+	Digest string
+}
+
+func (r *Relay) head(ctx context.Context) (h headRef, err error) {
+	err = r.store.Read(ctx, func(tx Tx) error {
+		h.Number, h.Digest, err = tx.HeadNumber(ctx)
+		return err
+	})
+	if IsNotFound(err) {
+		return headRef{}, nil
+	}
+	return h, err
+}
+
+// lost reports whether Redis has less than the version in force. A version
+// above it means that the database was restored from an older copy: the next
+// publication takes a higher number.
+func lost(state policy.FeedState, head headRef) bool {
+	return head.Number > 0 && (state.PolicyEpoch == "" || state.Version < head.Number || state.Version == head.Number && state.BodyMissing)
+}
+
+// directoryLost reports whether Redis' directory is not the one that this
+// database filled, or lies before the place it had reached.
+func (r *Relay) directoryLost(at policy.Place) bool {
+	return at.Epoch == "" || at.Epoch != r.place.Epoch || at.Seq < r.place.Seq
+}
+
+// publish sends one version.
+func (r *Relay) publish(ctx context.Context, number int64) error {
+	var v Version
+	err := r.store.Read(ctx, func(tx Tx) (err error) {
+		v, err = tx.Version(ctx, number)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("read version %d: %w", number, err)
+	}
+	signed := policy.SignPolicy(r.d.Signer, r.d.Deployment, v.Number, v.Parent, v.Body, r.d.now())
+	ask, cancel := context.WithTimeout(ctx, relayTimeout)
+	defer cancel()
+	result, err := r.d.Feed.PublishPolicy(ask, signed)
+	if err != nil {
+		return fmt.Errorf("publish version %d: %w", number, err)
+	}
+	if result == "conflict" {
+		r.d.Log.ErrorContext(ctx, "Redis has this version with another digest; publish again", "version", number)
+	}
+	r.stamped = time.Time{}
+	return nil
+}
+
+// stamp renews the statement which version is the newest.
+func (r *Relay) stamp(ctx context.Context) error {
+	if time.Since(r.stamped) < stampEvery {
+		return nil
+	}
+	head, err := r.head(ctx)
+	if err != nil || head.Number == 0 {
+		return err
+	}
+	ask, cancel := context.WithTimeout(ctx, stateTimeout)
+	defer cancel()
+	if err := r.d.Feed.PutStamp(ask, policy.SignStamp(r.d.Signer, r.d.Deployment, head.Number, head.Digest, r.d.now())); err != nil {
+		return fmt.Errorf("put the stamp: %w", err)
+	}
+	r.stamped = time.Now()
+	return nil
+}
+
+// drain sends pending rows until there are none.
+func (r *Relay) drain(ctx context.Context) error {
+	for {
+		var rows []OutboxRow
+		err := r.store.Read(ctx, func(tx Tx) (err error) {
+			rows, err = tx.PendingOutbox(ctx, relayBatch)
+			return err
+		})
+		if err != nil || len(rows) == 0 {
+			return err
+		}
+		if err := r.send(ctx, rows); err != nil {
+			return errors.Join(err, r.fail(ctx, rows, err))
+		}
+	}
+}
+
+// send sends rows: records in one batch, then versions in their order.
+func (r *Relay) send(ctx context.Context, rows []OutboxRow) error {
+	var versions, records []OutboxRow
+	for _, row := range rows {
+		if row.Kind == OutboxPolicy {
+			versions = append(versions, row)
+		} else {
+			records = append(records, row)
+		}
+	}
+	if err := r.sendRecords(ctx, records); err != nil {
+		return err
+	}
+	for _, row := range versions {
+		number, err := strconv.ParseInt(row.Ref, 10, 64)
+		if err != nil {
+			return fmt.Errorf("outbox row %d names version %q: %w", row.ID, row.Ref, err)
+		}
+		if err := r.publish(ctx, number); err != nil {
+			return err
+		}
+		if err := r.finish(ctx, []OutboxRow{row}, policy.Place{}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *Relay) sendRecords(ctx context.Context, rows []OutboxRow) error {
+	if len(rows) == 0 {
+		return nil
+	}
+	signed, err := r.records(ctx, rows)
+	if err != nil {
+		return err
+	}
+	ask, cancel := context.WithTimeout(ctx, relayTimeout)
+	defer cancel()
+	place, err := r.d.Feed.PutRecords(ask, signed)
+	if err != nil {
+		return fmt.Errorf("put %d records: %w", len(signed), err)
+	}
+	if place.Epoch != r.place.Epoch {
+		return fmt.Errorf("the directory was lost while %d records were put", len(signed))
+	}
+	if err := r.finish(ctx, rows, place); err != nil {
+		return err
+	}
+	r.place = place
+	return nil
+}
+
+// records reads and signs what rows name, each once, as it is now.
+func (r *Relay) records(ctx context.Context, rows []OutboxRow) ([]policy.SignedRecord, error) {
+	var out []policy.SignedRecord
+	seen := map[string]bool{}
+	err := r.store.Read(ctx, func(tx Tx) error {
+		for _, row := range rows {
+			if seen[row.Ref] {
+				continue
+			}
+			seen[row.Ref] = true
+			rec, err := r.record(ctx, tx, row)
+			if err != nil {
+				return fmt.Errorf("make record of %s %s: %w", row.Kind, row.Ref, err)
+			}
+			out = append(out, rec)
+		}
+		return nil
+	})
+	return out, err
+}
+
+func (r *Relay) record(ctx context.Context, tx Tx, row OutboxRow) (policy.SignedRecord, error) {
+	if row.Kind == OutboxTenant {
+		t, err := tx.Tenant(ctx, row.Ref)
+		if err != nil {
+			return policy.SignedRecord{}, err
+		}
+		return r.tenantRecord(t)
+	}
+	k, err := tx.Key(ctx, row.Ref)
+	if err != nil {
+		return policy.SignedRecord{}, err
+	}
+	return r.keyRecord(k)
+}
+
+func (r *Relay) tenantRecord(t Tenant) (policy.SignedRecord, error) {
+	return policy.SignRecord(r.d.Signer, r.d.Deployment, policy.RecordTenant, t.ID, t.Seq,
+		policy.TenantRecord{ID: t.ID, Plan: t.Plan, State: t.State})
+}
+
+func (r *Relay) keyRecord(k KeyVersion) (policy.SignedRecord, error) {
+	return policy.SignRecord(r.d.Signer, r.d.Deployment, policy.RecordKey, k.KID, k.Seq, policy.KeyRecord{
+		KID: k.KID, Tenant: k.TenantID, Credential: k.CredentialID, Environment: k.Environment, Digest: k.Digest, State: k.State,
+		RetiringAt: k.RetiringAt, NotAfter: k.NotAfter, Scopes: k.Scopes,
+	})
+}
+
+// refill writes the whole directory anew.
+func (r *Relay) refill(ctx context.Context) error {
+	begun := time.Now()
+	if err := r.d.Feed.BeginDirectory(ctx); err != nil {
+		return err
+	}
+	since := r.d.now().Add(-keepFinal)
+	tenants, err := fill(ctx, r, func(tx Tx, after string) ([]Tenant, error) {
+		return tx.DirectoryTenants(ctx, after, since, relayBatch)
+	}, r.tenantRecord)
+	if err != nil {
+		return err
+	}
+	keys, err := fill(ctx, r, func(tx Tx, after string) ([]KeyVersion, error) {
+		return tx.DirectoryKeys(ctx, after, since, relayBatch)
+	}, r.keyRecord)
+	if err != nil {
+		return err
+	}
+	place, err := r.d.Feed.FinishDirectory(ctx, rand.Text())
+	if err != nil {
+		return err
+	}
+	if err := r.setPlace(ctx, place); err != nil {
+		return err
+	}
+	r.d.Log.InfoContext(ctx, "directory filled", "tenants", tenants, "keys", keys, "took", time.Since(begun))
+	return nil
+}
+
+// fill sends all rows of one kind, in steps, and returns how many.
+func fill[T any](ctx context.Context, r *Relay, list func(Tx, string) ([]T, error), sign func(T) (policy.SignedRecord, error)) (int, error) {
+	after, total := "", 0
+	for {
+		var rows []T
+		err := r.store.Read(ctx, func(tx Tx) (err error) {
+			rows, err = list(tx, after)
+			return err
+		})
+		if err != nil || len(rows) == 0 {
+			return total, err
+		}
+		signed := make([]policy.SignedRecord, len(rows))
+		for i, row := range rows {
+			if signed[i], err = sign(row); err != nil {
+				return total, err
+			}
+		}
+		ask, cancel := context.WithTimeout(ctx, relayTimeout)
+		_, err = r.d.Feed.PutRecords(ask, signed)
+		cancel()
+		if err != nil {
+			return total, err
+		}
+		total += len(rows)
+		after = signed[len(signed)-1].ID
+	}
+}
+
+func (r *Relay) setPlace(ctx context.Context, p policy.Place) error {
+	err := r.store.InTx(ctx, func(tx Tx) error { return tx.SetFeedPlace(ctx, p, r.d.now()) })
+	if err == nil {
+		r.place = p
+	}
+	return err
+}
+
+func idsOf(rows []OutboxRow) []int64 {
+	ids := make([]int64, len(rows))
+	for i, row := range rows {
+		ids[i] = row.ID
+	}
+	return ids
+}
+
+// finish marks rows as sent, with the directory's place after them.
+func (r *Relay) finish(ctx context.Context, rows []OutboxRow, place policy.Place) error {
+	return r.store.InTx(ctx, func(tx Tx) error {
+		now := r.d.now()
+		if place.Epoch != "" {
+			if err := tx.SetFeedPlace(ctx, place, now); err != nil {
+				return err
+			}
+		}
+		return tx.FinishOutbox(ctx, idsOf(rows), place, "sent", now)
+	})
+}
+
+func (r *Relay) fail(ctx context.Context, rows []OutboxRow, cause error) error {
+	return r.store.InTx(ctx, func(tx Tx) error { return tx.FailOutbox(ctx, idsOf(rows), shorten(cause.Error(), 500)) })
+}
+
+// markFailed notes on pending rows that Redis cannot be reached, once per
+// outage, so that whoever waits for them knows.
+func (r *Relay) markFailed(ctx context.Context, cause error) error {
+	if ctx.Err() != nil {
+		return nil
+	}
+	var rows []OutboxRow
+	err := r.store.Read(ctx, func(tx Tx) (err error) {
+		rows, err = tx.PendingOutbox(ctx, relayBatch)
+		return err
+	})
+	fresh := rows[:0]
+	for _, row := range rows {
+		if row.LastError == "" {
+			fresh = append(fresh, row)
+		}
+	}
+	if err != nil || len(fresh) == 0 {
+		return err
+	}
+	return r.fail(ctx, fresh, cause)
+}
