@@ -165,7 +165,8 @@ func (d *demo) startPlanes(context.Context) error {
 			"--listen="+loopback(d.ports.proxy[i]), "--upstream="+httpURL(d.ports.upstream),
 			"--decide-listen="+loopback(d.ports.decide[i]), "--admin-listen="+loopback(d.ports.admin[i]),
 			"--redis-url-file="+d.secrets.redisURLFile, "--policy-key-file="+d.secrets.publicKey,
-			"--state-dir="+d.dir.sub(name), "--deployment="+demoDeployment, "--zone=zone-"+string(rune('a'+i%3)))
+			"--state-dir="+d.dir.sub(name), "--deployment="+demoDeployment, "--zone=zone-"+string(rune('a'+i%3)),
+			"--debug-header", "--drain=3s")
 		if err != nil {
 			return err
 		}
