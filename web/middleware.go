@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/url"
 	"runtime/debug"
+	"slices"
 	"strings"
 )
 
@@ -100,13 +101,43 @@ func clip(s string) string {
 	return strings.ToValidUTF8(s, "\uFFFD")
 }
 
+// hosts are the names that the console answers to: that of its public URL and,
+// where this is a loopback name, the other loopback names with the same port.
+type hosts struct {
+	scheme string
+	names  []string // canonical
+}
+
+func hostsOf(public *url.URL) hosts {
+	h := hosts{scheme: public.Scheme, names: []string{canonicalHost(public.Host, public.Scheme)}}
+	loopback := []string{"localhost", "127.0.0.1", "[::1]"}
+	name := strings.ToLower(public.Hostname())
+	if ip := net.ParseIP(name); name != "localhost" && (ip == nil || !ip.IsLoopback()) {
+		return h
+	}
+	for _, l := range loopback {
+		if public.Port() != "" {
+			l += ":" + public.Port()
+		}
+		h.names = append(h.names, canonicalHost(l, public.Scheme))
+	}
+	return h
+}
+
+func (h hosts) has(host string) bool { return slices.Contains(h.names, canonicalHost(host, h.scheme)) }
+
+// origin reports whether an Origin header names this console: scheme, host and port.
+func (h hosts) origin(origin string) bool {
+	u, err := url.Parse(origin)
+	return err == nil && u.Host != "" && u.Scheme == h.scheme && h.has(u.Host)
+}
+
 // onlyHost refuses requests that name another host than the configured one
 // (421), so that no Host header ever reaches a page, a link or a cookie.
-func onlyHost(public *url.URL, refuse http.HandlerFunc) func(http.Handler) http.Handler {
-	want := canonicalHost(public.Host, public.Scheme)
+func onlyHost(ours hosts, refuse http.HandlerFunc) func(http.Handler) http.Handler {
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if canonicalHost(r.Host, public.Scheme) != want {
+			if !ours.has(r.Host) {
 				refuse(w, r)
 				return
 			}
@@ -126,7 +157,7 @@ func canonicalHost(host, scheme string) string {
 	if scheme == "https" && port == "443" || scheme == "http" && port == "80" {
 		return name
 	}
-	return host
+	return net.JoinHostPort(name, port)
 }
 
 // sameOrigin lets a request that may change something through only when it does
@@ -134,8 +165,7 @@ func canonicalHost(host, scheme string) string {
 // which it builds on: the scheme of Origin counts too, and a Sec-Fetch-Site
 // other than same-origin never passes. A client that sends neither header is
 // not a browser and has no ambient cookies to abuse.
-func sameOrigin(public *url.URL, refuse http.HandlerFunc) func(http.Handler) http.Handler {
-	ours := public.Scheme + "://" + canonicalHost(public.Host, public.Scheme)
+func sameOrigin(ours hosts, refuse http.HandlerFunc) func(http.Handler) http.Handler {
 	std := http.NewCrossOriginProtection()
 	std.SetDenyHandler(refuse)
 	return func(next http.Handler) http.Handler {
@@ -150,7 +180,7 @@ func sameOrigin(public *url.URL, refuse http.HandlerFunc) func(http.Handler) htt
 				return
 			}
 			for _, origin := range r.Header.Values("Origin") {
-				if !sameAs(origin, ours) {
+				if !ours.origin(origin) {
 					refuse(w, r)
 					return
 				}
@@ -158,11 +188,6 @@ func sameOrigin(public *url.URL, refuse http.HandlerFunc) func(http.Handler) htt
 			inner.ServeHTTP(w, r)
 		})
 	}
-}
-
-func sameAs(origin, ours string) bool {
-	u, err := url.Parse(origin)
-	return err == nil && u.Host != "" && u.Scheme+"://"+canonicalHost(u.Host, u.Scheme) == ours
 }
 
 func safeMethod(m string) bool {

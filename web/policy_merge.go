@@ -62,7 +62,10 @@ func pickSide[T any](base, mine, live side[T]) (taken side[T], clash bool) {
 
 func mergePlans(base, mine, live map[string]policy.Plan) (map[string]policy.Plan, []string) {
 	out, clashes := map[string]policy.Plan{}, []string(nil)
-	get := func(m map[string]policy.Plan, name string) side[policy.Plan] { p, ok := m[name]; return side[policy.Plan]{p, ok} }
+	get := func(m map[string]policy.Plan, name string) side[policy.Plan] {
+		p, ok := m[name]
+		return side[policy.Plan]{p, ok}
+	}
 	names := planNames(&policy.Document{Plans: base})
 	names = append(names, planNames(&policy.Document{Plans: mine})...)
 	names = append(names, planNames(&policy.Document{Plans: live})...)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/headgate/headgate/console"
 	"github.com/headgate/headgate/static"
+	"github.com/headgate/headgate/web/api"
 )
 
 // handler puts the door (middlewares) and the routes together.
@@ -23,11 +24,12 @@ func (s *Server) handler() (http.Handler, error) {
 			"path", clip(r.URL.Path), "origin", clip(r.Header.Get("Origin")), "sec_fetch_site", clip(r.Header.Get("Sec-Fetch-Site")))
 		s.refuse(w, r, http.StatusForbidden, "This request came from another site. Nothing was changed.")
 	}
+	ours := hostsOf(s.public)
 	var h http.Handler = r
 	h = middleware.Compress(5, "text/html", "application/json", "application/problem+json")(h)
 	h = readForms(s.refuse)(h)
-	h = sameOrigin(s.public, crossSite)(h)
-	h = onlyHost(s.public, s.refusal(http.StatusMisdirectedRequest, "This console does not answer for that host name."))(h)
+	h = sameOrigin(ours, crossSite)(h)
+	h = onlyHost(ours, s.refusal(http.StatusMisdirectedRequest, "This console does not answer for that host name."))(h)
 	h = noTrace(s.methodNotAllowed)(h)
 	h = recoverTo(s.Log, internal)(h)
 	h = alive(h)
@@ -59,6 +61,12 @@ func (s *Server) router() (chi.Router, error) {
 		}
 		files.ServeHTTP(w, r)
 	})
+	programs, err := api.New(api.Deps{Tenants: s.Tenants, Keys: s.Keys, Rotations: s.Rotations, Policies: s.Policies, Fleet: s.Fleet,
+		Operators: s.Operators, Audit: s.Audit, Idempotency: s.Idempotency, Log: s.Log, Now: s.Now})
+	if err != nil {
+		return nil, err
+	}
+	r.With(s.open()).Handle("/api/*", programs) // each operation has its own permission
 	r.Group(func(r chi.Router) {
 		r.Use(s.authenticate)
 		s.doorRoutes(r)

@@ -70,6 +70,7 @@ type Server struct {
 	Deps
 	public   *url.URL
 	sessions *session.Store
+	pages    pageCache
 }
 
 // New checks its dependencies and builds the handler of the whole console. It

@@ -28,15 +28,12 @@ type Rows interface {
 	// Touch finds the row of a cookie's id with its operator as of now. It
 	// answers CodeUnauthenticated for ids that are unknown, ended or too old.
 	Touch(ctx context.Context, id string) (console.Session, console.Operator, error)
+	// Peek is Touch without counting as activity.
+	Peek(ctx context.Context, id string) (console.Session, console.Operator, error)
 	// Save replaces a row's data and never creates a row.
 	Save(ctx context.Context, id string, data []byte) error
 	// Delete ends a session.
 	Delete(ctx context.Context, id string) error
-}
-
-// peeker is what Rows should offer: Touch without counting as activity.
-type peeker interface {
-	Peek(ctx context.Context, id string) (console.Session, console.Operator, error)
 }
 
 // Config is what a Store needs.
@@ -103,8 +100,8 @@ func (s *Store) New(r *http.Request, name string) (*sessions.Session, error) {
 		return sess, nil
 	}
 	find := s.rows.Touch
-	if p, ok := s.rows.(peeker); ok && s.passive(r) {
-		find = p.Peek
+	if s.passive(r) {
+		find = s.rows.Peek
 	}
 	row, op, err := find(r.Context(), c.Value)
 	if code := console.CodeOf(err); code == console.CodeUnauthenticated || code == console.CodeNotFound {

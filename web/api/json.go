@@ -1,0 +1,120 @@
+package api
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+
+	"github.com/danielgtaylor/huma/v2"
+)
+
+// unmarshal reads a body. The framework calls it twice: first into any, to
+// check it against the schema, which is where duplicate members are refused.
+func unmarshal(data []byte, v any) error {
+	if generic, ok := v.(*any); ok {
+		if err := noDuplicates(data); err != nil {
+			return err
+		}
+		dec := json.NewDecoder(bytes.NewReader(data))
+		if err := dec.Decode(generic); err != nil {
+			return plainJSONError(err)
+		}
+		if _, err := dec.Token(); !errors.Is(err, io.EOF) {
+			return errors.New("there is something after the JSON value")
+		}
+		return nil
+	}
+	return json.Unmarshal(data, v)
+}
+
+func plainJSONError(err error) error {
+	var syntax *json.SyntaxError
+	if errors.As(err, &syntax) {
+		return fmt.Errorf("not JSON at byte %d: %w", syntax.Offset, err)
+	}
+	return fmt.Errorf("not JSON: %w", err)
+}
+
+// maxDepth bounds the nesting of a body.
+const maxDepth = 64
+
+// noDuplicates refuses a body in which an object names a member twice. A policy
+// document is left out: its own parser does this and says where.
+func noDuplicates(data []byte) error {
+	dec := json.NewDecoder(bytes.NewReader(data))
+	dec.UseNumber()
+	return walk(dec, 0, "")
+}
+
+func walk(dec *json.Decoder, depth int, path string) error {
+	if depth > maxDepth {
+		return fmt.Errorf("nested deeper than %d", maxDepth)
+	}
+	token, err := dec.Token()
+	if err != nil {
+		return plainJSONError(err)
+	}
+	open, ok := token.(json.Delim)
+	if !ok {
+		return nil
+	}
+	seen := map[string]bool{}
+	for i := 0; dec.More(); i++ {
+		inner := path + "[" + strconv.Itoa(i) + "]"
+		if open == '{' {
+			name, err := dec.Token()
+			if err != nil {
+				return plainJSONError(err)
+			}
+			member, _ := name.(string) // a decoder gives nothing else here
+			inner = path + "." + member
+			if path == "" {
+				inner = member
+			}
+			if seen[member] {
+				return fmt.Errorf("the member %q is given more than once", inner)
+			}
+			seen[member] = true
+		}
+		if inner == "document" {
+			var skip json.RawMessage
+			if err := dec.Decode(&skip); err != nil {
+				return plainJSONError(err)
+			}
+			continue
+		}
+		if err := walk(dec, depth+1, inner); err != nil {
+			return err
+		}
+	}
+	_, err = dec.Token() // the closing one
+	return err
+}
+
+// Document is a policy document in a request: a JSON object, or its YAML (or
+// JSON) as a string.
+type Document struct{ source []byte }
+
+// UnmarshalJSON keeps an object as it is and unpacks a string.
+func (d *Document) UnmarshalJSON(b []byte) error {
+	b = bytes.TrimSpace(b)
+	if len(b) > 0 && b[0] == '"' {
+		var text string
+		if err := json.Unmarshal(b, &text); err != nil {
+			return fmt.Errorf("read document: %w", err)
+		}
+		d.source = []byte(text)
+		return nil
+	}
+	d.source = bytes.Clone(b)
+	return nil
+}
+
+// Schema implements huma.SchemaProvider.
+func (Document) Schema(huma.Registry) *huma.Schema {
+	return &huma.Schema{Description: "Policy document: a JSON object, or YAML as a string",
+		OneOf: []*huma.Schema{{Type: huma.TypeObject, AdditionalProperties: true}, {Type: huma.TypeString, MinLength: new(1)}}}
+}

@@ -1,0 +1,200 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"reflect"
+	"strconv"
+	"strings"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/headgate/headgate/console"
+	"github.com/headgate/headgate/policy"
+)
+
+// Problem is the body of every refusal (RFC 9457).
+type Problem struct {
+	Type      string `json:"type" doc:"URI of the kind of problem"`
+	Title     string `json:"title"`
+	Status    int    `json:"status"`
+	Detail    string `json:"detail" doc:"What is wrong, in words"`
+	Code      string `json:"code" doc:"The kind of problem as a word"`
+	RequestID string `json:"request_id" doc:"Found in the console's log"`
+
+	Errors   []FieldProblem  `json:"errors,omitempty" doc:"What is wrong with each field of the request"`
+	Problems []PolicyProblem `json:"problems,omitempty" doc:"What is wrong with the policy document; paths are relative to it"`
+	Warnings []PolicyProblem `json:"warnings,omitempty"`
+
+	BaseVersion *int64          `json:"base_version,omitempty" doc:"On a stale base: the version the request was based on"`
+	HeadVersion *int64          `json:"head_version,omitempty" doc:"On a stale base: the version in force"`
+	Changes     []policy.Change `json:"changes,omitempty" doc:"On a stale base: what was published since"`
+
+	Earlier json.RawMessage `json:"earlier,omitempty" doc:"On a repeated idempotency key: what the first request made, without secrets"`
+
+	retryAfter int
+}
+
+// FieldProblem is what is wrong with one field of a request.
+type FieldProblem struct {
+	Field   string `json:"field"`
+	Message string `json:"message"`
+}
+
+// PolicyProblem is one problem of a policy document.
+type PolicyProblem struct {
+	Path    string `json:"path" doc:"routes[3].limits[0].rate; empty for the whole document"`
+	Line    int    `json:"line,omitempty" doc:"Line of the source, when it was text"`
+	Message string `json:"message"`
+}
+
+// Error implements error.
+func (p *Problem) Error() string { return p.Detail }
+
+// GetStatus implements huma.StatusError.
+func (p *Problem) GetStatus() int { return p.Status }
+
+// ContentType implements huma.ContentTypeFilter.
+func (p *Problem) ContentType(string) string { return "application/problem+json" }
+
+// GetHeaders implements huma.HeadersError.
+func (p *Problem) GetHeaders() http.Header {
+	h := http.Header{}
+	if p.retryAfter > 0 {
+		h.Set("Retry-After", strconv.Itoa(p.retryAfter))
+	}
+	return h
+}
+
+func newProblem(status int, detail string) *Problem {
+	code := strings.ToLower(strings.ReplaceAll(http.StatusText(status), " ", "-"))
+	return &Problem{Type: "https://headgate.dev/problems/" + code, Title: http.StatusText(status), Status: status, Detail: detail, Code: code}
+}
+
+func (p *Problem) as(code string) *Problem {
+	p.Code, p.Type = code, "https://headgate.dev/problems/"+code
+	return p
+}
+
+func (p *Problem) write(w http.ResponseWriter) {
+	for k, v := range p.GetHeaders() {
+		w.Header()[k] = v
+	}
+	w.Header().Set("Content-Type", p.ContentType(""))
+	w.WriteHeader(p.Status)
+	_ = json.NewEncoder(w).Encode(p) // the client went away
+}
+
+// statusOf is the one table from error codes to status.
+func statusOf(c console.Code) int {
+	switch c {
+	case console.CodeInvalid:
+		return http.StatusUnprocessableEntity
+	case console.CodeNotFound:
+		return http.StatusNotFound
+	case console.CodeConflict:
+		return http.StatusConflict
+	case console.CodeForbidden:
+		return http.StatusForbidden
+	case console.CodeUnavailable:
+		return http.StatusServiceUnavailable
+	case console.CodeUnauthenticated:
+		return http.StatusUnauthorized
+	case console.CodeRateLimited:
+		return http.StatusTooManyRequests
+	}
+	return http.StatusInternalServerError
+}
+
+// problemOf is the API's error edge: public text to the client, cause to the log.
+func (a *API) problemOf(ctx context.Context, err error) *Problem {
+	p, ok := errors.AsType[*Problem](err)
+	if !ok {
+		p = fromConsole(err)
+	}
+	p.RequestID = requestID(ctx)
+	args := []any{"request_id", p.RequestID, "actor", actorOf(ctx).ID, "status", p.Status, "error", err.Error()}
+	switch {
+	case p.Status == http.StatusForbidden:
+		a.Log.WarnContext(ctx, "authz_denied", args...)
+	case p.Status >= 500:
+		a.Log.ErrorContext(ctx, "api request failed", args...)
+	default:
+		a.Log.DebugContext(ctx, "api request refused", args...)
+	}
+	return p
+}
+
+func fromConsole(err error) *Problem {
+	ce, ok := errors.AsType[*console.Error](err)
+	if !ok || ce.Code == console.CodeInternal {
+		return newProblem(http.StatusInternalServerError, "Something went wrong on our side.").as(string(console.CodeInternal))
+	}
+	p := newProblem(statusOf(ce.Code), ce.Public).as(string(ce.Code))
+	p.retryAfter = ce.RetryAfter
+	for _, f := range ce.Fields {
+		p.Errors = append(p.Errors, FieldProblem{Field: f.Field, Message: f.Message})
+	}
+	switch d := ce.Detail.(type) {
+	case policy.Report:
+		p.Problems, p.Warnings = policyProblems(d.Problems), policyProblems(d.Warnings)
+		p.as("invalid-policy")
+	case console.StaleBase:
+		p.BaseVersion, p.HeadVersion, p.Changes = &d.Base, &d.Head, d.Changes
+		p.as("stale-base")
+	}
+	return p
+}
+
+func policyProblems(in []policy.Problem) []PolicyProblem {
+	out := make([]PolicyProblem, 0, len(in))
+	for _, p := range in {
+		out = append(out, PolicyProblem{Path: p.Path, Line: p.Line, Message: p.Message})
+	}
+	return out
+}
+
+// asProblem gives what the framework refuses by itself the shape of a Problem.
+// The values it quotes are left out: they may be secrets.
+func (a *API) asProblem(c huma.Context, _ string, v any) (any, error) {
+	m, ok := v.(*huma.ErrorModel)
+	if !ok {
+		return v, nil
+	}
+	p := newProblem(m.Status, m.Detail)
+	if m.Status == http.StatusUnprocessableEntity || m.Status == http.StatusBadRequest {
+		p.as(string(console.CodeInvalid))
+	}
+	p.RequestID = requestID(c.Context())
+	var parts []string
+	for _, e := range m.Errors {
+		field := e.Location
+		for _, prefix := range []string{"body.", "query.", "path.", "header."} {
+			field = strings.TrimPrefix(field, prefix)
+		}
+		message := strings.Replace(e.Message, "unexpected property", "is not a field here", 1)
+		p.Errors = append(p.Errors, FieldProblem{Field: field, Message: message})
+		parts = append(parts, field+": "+message)
+	}
+	if len(parts) > 0 {
+		p.Detail = strings.Join(parts, "; ")
+	}
+	if m.Status >= 500 {
+		a.Log.ErrorContext(c.Context(), "api request failed", "request_id", p.RequestID, "status", m.Status, "error", p.Detail)
+		p.Detail, p.Errors = "Something went wrong on our side.", nil
+	}
+	return p, nil
+}
+
+// describeProblems puts the shape of Problem where the framework describes its own.
+func (a *API) describeProblems() {
+	schemas := a.huma.OpenAPI().Components.Schemas
+	schemas.Schema(reflect.TypeFor[Problem](), true, "Problem")
+	all := schemas.Map()
+	if s, ok := all["Problem"]; ok {
+		all["ErrorModel"] = s
+		delete(all, "ErrorDetail")
+	}
+}
