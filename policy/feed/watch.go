@@ -194,7 +194,7 @@ func apiVersionOf(body []byte) string {
 // wrong: this build does not know a field, or cannot do what it asks for.
 func codeOf(r policy.Report) string {
 	for _, p := range r.Problems {
-		if strings.Contains(p.Message, "unknown field") || strings.Contains(p.Message, "not supported yet") {
+		if strings.Contains(p.Message, "is not a known field") || strings.Contains(p.Message, "is not supported yet") {
 			return policy.NACKTooNew
 		}
 	}
