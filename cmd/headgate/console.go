@@ -3,8 +3,174 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/headgate/headgate/console"
+	"github.com/headgate/headgate/db"
+	"github.com/headgate/headgate/internal/config"
+	"github.com/headgate/headgate/internal/service"
+	"github.com/headgate/headgate/policy/feed"
+	"github.com/headgate/headgate/web"
 )
 
-type consoleCmd struct{}
+// consoleCmd is `headgate console`: pages, JSON API, relay, collector and jobs.
+type consoleCmd struct {
+	DatabaseURL     string `help:"PostgreSQL that everything is kept in." placeholder:"URL"`
+	DatabaseURLFile string `help:"File that holds the database URL." placeholder:"FILE"`
+	DatabaseConns   int32  `help:"Most connections to PostgreSQL." default:"16"`
+	RedisURL        string `help:"Redis that gateways read policy and directory from." placeholder:"URL"`
+	RedisURLFile    string `help:"File that holds the Redis URL." placeholder:"FILE"`
+	RedisNamespace  string `help:"First part of every Redis key." default:"hg"`
+	Deployment      string `help:"Name of the deployment; it is part of everything that is signed." default:"default"`
+	Environment     string `help:"Label shown on every page, such as production."`
+	SigningKeyFile  string `help:"Private key that signs policy and directory (PEM); headgate keys makes one." placeholder:"FILE"`
 
-func (c *consoleCmd) Run(_ context.Context) error { return errors.New("not built in yet") }
+	Listen        string        `help:"Address of pages and API." default:"127.0.0.1:8480" placeholder:"HOST:PORT"`
+	PublicURL     string        `help:"The one origin that people open, such as https://console.example. Default: http:// and the address." placeholder:"URL"`
+	SessionSecure *bool         `help:"Send the session cookie over HTTPS alone. Default: when the public URL is https." negatable:""`
+	AddrFile      string        `help:"File to write the bound address to, as JSON." placeholder:"FILE"`
+	Drain         time.Duration `help:"Grace for requests in flight when stopping." default:"10s"`
+	LogLevel      slog.Level    `help:"debug, info, warn or error." default:"info"`
+}
+
+// Run runs the console until ctx ends.
+func (c *consoleCmd) Run(ctx context.Context) error {
+	log := slog.New(slog.NewJSONHandler(os.Stderr, &slog.HandlerOptions{Level: c.LogLevel}))
+	redis.SetLogger(quietRedis{log})
+	var p config.Problems
+	dsn := config.Secret(&p, "--database-url", c.DatabaseURL, c.DatabaseURLFile)
+	p.Require("--database-url", dsn)
+	signer := config.PrivateKey(&p, "--signing-key-file", c.SigningKeyFile)
+	client := c.redis(&p)
+	if err := p.Err(); err != nil {
+		return err
+	}
+	defer func() { _ = client.Close() }()
+	store, err := db.Open(ctx, dsn, c.DatabaseConns)
+	if err != nil {
+		return err
+	}
+	defer store.Close()
+	if err := schemaCurrent(ctx, dsn, log); err != nil {
+		return err
+	}
+	publisher, err := feed.NewPublisher(feed.Config{Client: client, Namespace: c.RedisNamespace, Deployment: c.Deployment, Log: log})
+	if err != nil {
+		return err
+	}
+	deps := console.Deps{Store: store, Feed: publisher, Signer: signer, Deployment: c.Deployment, Log: log}
+	if err := deps.Check(); err != nil {
+		return err
+	}
+	return c.serve(ctx, log, deps, store)
+}
+
+// redis makes the client of the feed.
+func (c *consoleCmd) redis(p *config.Problems) *redis.Client {
+	address := config.Secret(p, "--redis-url", c.RedisURL, c.RedisURLFile)
+	p.Require("--redis-url", address)
+	o, err := feed.Options(address)
+	if err != nil {
+		if address != "" {
+			p.Add("--redis-url", "is not a Redis URL") // the error would repeat the password
+		}
+		return nil
+	}
+	return redis.NewClient(o)
+}
+
+// schemaCurrent refuses a schema that lacks migrations. A database that cannot
+// be reached is no reason: the console answers 503 until it can.
+func schemaCurrent(ctx context.Context, dsn string, log *slog.Logger) error {
+	ask, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	all, err := db.MigrateStatus(ask, dsn)
+	if err != nil {
+		log.WarnContext(ctx, "the schema could not be checked", "error", err)
+		return nil
+	}
+	for _, m := range all {
+		if m.AppliedAt.IsZero() {
+			return errors.New("the database's schema is not up to date; run headgate migrate first")
+		}
+	}
+	return nil
+}
+
+// serve wires services, handler and background work, and runs them.
+func (c *consoleCmd) serve(ctx context.Context, log *slog.Logger, deps console.Deps, store *db.Store) error {
+	l, err := net.Listen("tcp", c.Listen)
+	if err != nil {
+		return fmt.Errorf("listen on %s: %w", c.Listen, err)
+	}
+	defer func() { _ = l.Close() }()
+	relay := console.NewRelay(deps, store)
+	deps.Nudge = relay.Nudge
+	fleet, activity := console.NewFleet(deps), console.NewActivity(deps)
+	handler, err := web.New(c.webDeps(log, deps, fleet, activity, l.Addr().String()))
+	if err != nil {
+		return err
+	}
+	if err := writeConsoleAddr(c.AddrFile, l.Addr().String()); err != nil {
+		return err
+	}
+	srv := &http.Server{
+		Handler: handler, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: time.Minute, WriteTimeout: 2 * time.Minute,
+		IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug),
+	}
+	log.InfoContext(ctx, "console is up", "address", l.Addr().String(), "public_url", c.publicURL(l.Addr().String()), "deployment", c.Deployment)
+	return service.Run(ctx, log, c.Drain+5*time.Second,
+		service.HTTP("pages", srv, l, c.Drain),
+		service.Task{Name: "relay", Run: relay.Run},
+		service.Task{Name: "fleet", Run: fleet.Run},
+		service.Task{Name: "activity", Run: activity.Run},
+		service.Task{Name: "jobs", Run: console.NewJobs(deps).Run},
+	)
+}
+
+func (c *consoleCmd) webDeps(log *slog.Logger, d console.Deps, fleet *console.Fleet, activity *console.Activity, address string) web.Deps {
+	public := c.publicURL(address)
+	secure := strings.HasPrefix(public, "https://")
+	if c.SessionSecure != nil {
+		secure = *c.SessionSecure
+	}
+	return web.Deps{
+		Tenants: console.NewTenants(d), Keys: console.NewKeys(d), Rotations: console.NewRotations(d), Policies: console.NewPolicies(d),
+		Fleet: fleet, Operators: console.NewOperators(d), Audit: console.NewAudit(d), Activity: activity, Sessions: console.NewSessions(d),
+		Idempotency: console.NewIdempotency(d), Log: log, Now: time.Now, Environment: c.Environment, Deployment: c.Deployment,
+		PublicURL: public, SecureCookies: secure,
+	}
+}
+
+func (c *consoleCmd) publicURL(address string) string {
+	if c.PublicURL != "" {
+		return c.PublicURL
+	}
+	return (&url.URL{Scheme: "http", Host: address}).String()
+}
+
+// writeConsoleAddr writes {"listen": ADDR}; whoever waits for the file never
+// sees half of it.
+func writeConsoleAddr(file, address string) error {
+	if file == "" {
+		return nil
+	}
+	temp := filepath.Join(filepath.Dir(file), "."+filepath.Base(file)+".tmp")
+	if err := os.WriteFile(temp, fmt.Appendf(nil, "{\"listen\":%q}\n", address), 0o600); err != nil {
+		return fmt.Errorf("write address file: %w", err)
+	}
+	if err := os.Rename(temp, file); err != nil {
+		return fmt.Errorf("write address file: %w", err)
+	}
+	return nil
+}
