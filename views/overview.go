@@ -41,7 +41,6 @@ type RefusedLimit struct {
 	IfDown  string // fail mode of its route, or "–"
 	Refused string
 	Rate    string // the number in force
-	Tenants string // refused by it
 }
 
 // ChangeRow is one change of the last day.

@@ -71,7 +71,7 @@ func overview(name string) views.OverviewLiveProps {
 		Tenants: []views.RefusedTenant{
 			{Name: name, URL: ui.TenantURL("ten_northwind", ""), Plan: "pro", Limit: "route:report.reports", Refused: "412", Share: "38 %", Since: at("11:41:00"), NewSince: "new since v42"},
 			{Name: "Tern & Sons", URL: ui.TenantURL("ten_tern", ""), Plan: "free", Limit: "plan.requests", Refused: "41", Share: "61 %", Since: at("08:12:00")}},
-		Limits: []views.RefusedLimit{{ID: "route:report.reports", IfDown: "open", Refused: "412", Rate: "100/minute", Tenants: "2"}, {ID: "plan.requests", IfDown: "–", Refused: "96", Rate: "per plan", Tenants: "4"}},
+		Limits: []views.RefusedLimit{{ID: "route:report.reports", IfDown: "open", Refused: "412", Rate: "100/minute"}, {ID: "plan.requests", IfDown: "–", Refused: "96", Rate: "per plan"}},
 		Changes: []views.ChangeRow{{At: at("11:40:00"), Actor: "ops@example.com", Text: "Policy published: v42", URL: ui.VersionURL(42), Reason: name},
 			{At: at("09:12:00"), Actor: "keys@example.com", Text: "Rotation started", URL: ui.RotationURL("rot_1", "")}},
 	}

@@ -145,7 +145,7 @@ func limitsThatRefuse(top []usage.LimitRefusals, f inForce) []views.RefusedLimit
 	rates, modes := limitFacts(f.Compiled)
 	var rows []views.RefusedLimit
 	for _, l := range top {
-		row := views.RefusedLimit{ID: l.Limit, IfDown: "–", Rate: rates[l.Limit], Refused: ui.Int(l.Refused), Tenants: ui.Int(int64(l.Tenants))}
+		row := views.RefusedLimit{ID: l.Limit, IfDown: "–", Rate: rates[l.Limit], Refused: ui.Int(l.Refused)}
 		if row.ID == "" {
 			row.ID = "(fail mode)"
 		}

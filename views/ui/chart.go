@@ -16,7 +16,7 @@ type Marker struct {
 // StatProps is one headline number with the line of its last hour.
 type StatProps struct {
 	Label string
-	Note  string // remark at the right of the label: source or comparison
+	Note  string // below the value: source, age or comparison
 	Value string
 	Unit  string
 	Tone  string // "" or bad

@@ -109,7 +109,7 @@ func sinceClock(t time.Time) string {
 func (f Facts) policyFact() string {
 	switch {
 	case !f.ReplicasKnown:
-		return "gateways unknown" + sinceClock(f.RedisSince)
+		return "gateways unknown"
 	case f.NACKs > 0:
 		return fmt.Sprintf("%d NACK, %d/%d in sync", f.NACKs, f.InSync, f.Replicas)
 	default:
