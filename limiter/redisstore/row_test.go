@@ -1,0 +1,240 @@
+package redisstore_test
+
+import (
+	"context"
+	"encoding/hex"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"pgregory.net/rapid"
+
+	"github.com/headgate/headgate/internal/testkit"
+	"github.com/headgate/headgate/limiter"
+	"github.com/headgate/headgate/limiter/redisstore"
+	"github.com/headgate/headgate/limiter/storetest"
+	"github.com/headgate/headgate/policy"
+)
+
+// rig is a Redis of its own with a store by a virtual and one by its own clock.
+type rig struct {
+	server  *testkit.RedisServer
+	client  *redis.Client
+	clock   *storetest.Manual
+	virtual *redisstore.Store
+	real    *redisstore.Store
+}
+
+func newRig(t testing.TB) rig {
+	t.Helper()
+	server := testkit.Redis(t)
+	client, clock := patient(t, server.URL), storetest.NewManual()
+	return rig{server, client, clock, redisstore.NewVirtual(client, options, clock.Now), redisstore.New(client, options)}
+}
+
+func take(t testing.TB, s limiter.Store, charges ...limiter.Charge) limiter.Outcome {
+	t.Helper()
+	out, err := s.Take(context.Background(), charges)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+var tenant = storetest.Tenant("ten_a")
+
+// row is the key of the tenant's row.
+func (r rig) row() string { return r.real.RowKey(tenant) }
+
+func (r rig) plant(t testing.TB, value string, ttl time.Duration) {
+	t.Helper()
+	if err := r.client.Set(context.Background(), r.row(), value, ttl).Err(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (r rig) value(t testing.TB) string {
+	t.Helper()
+	value, err := r.client.Get(context.Background(), r.row()).Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return value
+}
+
+func (r rig) ttl(t testing.TB, key string) time.Duration {
+	t.Helper()
+	ttl, err := r.client.PTTL(context.Background(), key).Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ttl
+}
+
+func TestRow_IsLaidOutAsDocumented(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	charge := storetest.Draw(tenant, "l", policy.Numbers{Tokens: 0x0102030405, Period: 1_000_000, Burst: 0x0708}, 0x08)
+	charge.Hash = 0x1122334455667788
+	take(t, r.virtual, charge)
+	level := int64(0x0700 * 1_000_000)
+	want := "01" + // layout
+		"8877665544332211" + // limit
+		"050403020100" + // tokens
+		"40420f000000" + // period
+		"080700000000" + // burst
+		little(level, 7) + little(r.clock.Now(), 7)
+	if got := hex.EncodeToString([]byte(r.value(t))); got != want {
+		t.Errorf("row\n%s, want\n%s", got, want)
+	}
+}
+
+func little(v int64, bytes int) string {
+	text := ""
+	for range bytes {
+		text += fmt.Sprintf("%02x", byte(v))
+		v >>= 8
+	}
+	return text
+}
+
+// record is one bucket's record, for the limit that Draw calls "l".
+func record(n policy.Numbers, level, micros int64) string {
+	hash := int64(storetest.Draw(tenant, "l", n, 1).Hash)
+	text, err := hex.DecodeString(little(hash, 8) + little(n.Tokens, 6) + little(n.Period, 6) + little(n.Burst, 6) +
+		little(level, 7) + little(micros, 7))
+	if err != nil {
+		panic(err)
+	}
+	return string(text)
+}
+
+func TestRow_WhatCannotBeARowIsAbsentAndOverwritten(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	now := r.clock.Now()
+	empty := record(small, 0, now)
+	for name, value := range map[string]string{
+		"counter of another program": "999",
+		"unknown layout":             "\x02" + empty,
+		"cut":                        "\x01" + empty[:39],
+		"one byte more":              "\x01" + empty + "x",
+		"no tokens":                  "\x01" + record(policy.Numbers{Period: 1000, Burst: 5}, 0, now),
+		"no period":                  "\x01" + record(policy.Numbers{Tokens: 1, Burst: 5}, 0, now),
+		"no burst":                   "\x01" + record(policy.Numbers{Tokens: 1, Period: 1000}, 0, now),
+		"numbers beyond 2^53":        "\x01" + record(policy.Numbers{Tokens: 1, Period: 1 << 41, Burst: 1 << 13}, 0, now),
+		"period beyond a month":      "\x01" + record(policy.Numbers{Tokens: 1, Period: 1 << 42, Burst: 1}, 0, now),
+		"level beyond the burst":     "\x01" + record(small, small.Full()+1, now),
+	} {
+		r.plant(t, value, 0)
+		out := take(t, r.virtual, storetest.Draw(tenant, "l", small, 1))
+		if !out.Admitted || out.Levels[0].Units != small.Full()-small.Period {
+			t.Errorf("%s: %+v, want a full bucket less one", name, out)
+		}
+		if got := r.value(t); got != "\x01"+record(small, small.Full()-small.Period, now) {
+			t.Errorf("%s: row %x afterwards", name, got)
+		}
+	}
+	r.plant(t, "\x01"+empty+record(small, small.Full(), now), 0)
+	if out := take(t, r.virtual, storetest.Draw(tenant, "l", small, 1)); out.Admitted {
+		t.Errorf("a second record of a limit counts: %+v", out)
+	}
+}
+
+// TestRow_OfAnotherTypeFailsItsOwnRequestsOnly: requests that were combined with
+// it into one call are decided.
+func TestRow_OfAnotherTypeFailsItsOwnRequestsOnly(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	if err := r.client.LPush(context.Background(), r.row(), "x").Err(); err != nil {
+		t.Fatal(err)
+	}
+	other := storetest.Tenant("ten_b")
+	outs, errs := r.virtual.TakeAll(context.Background(), [][]limiter.Charge{
+		{storetest.Draw(other, "l", small, 1)},
+		{storetest.Draw(other, "l", small, 1), storetest.Draw(tenant, "l", small, 1)},
+		{storetest.Draw(other, "l", small, 1)},
+	})
+	if errs[0] != nil || redisstore.Cause(errs[1]) != "wrongtype" || errs[2] != nil {
+		t.Fatalf("errors %v", errs)
+	}
+	if left := outs[2].Levels[0].Remaining(small); !outs[0].Admitted || !outs[2].Admitted || left != 3 {
+		t.Errorf("%+v, want two admitted and nothing spent by the one that failed", outs)
+	}
+}
+
+func TestRow_ARefusalWritesNothing(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	take(t, r.virtual, storetest.Draw(tenant, "l", small, 5))
+	before := r.value(t)
+	if err := r.client.PExpire(context.Background(), r.row(), time.Hour/2).Err(); err != nil {
+		t.Fatal(err)
+	}
+	r.clock.Advance(time.Millisecond)
+	if take(t, r.virtual, storetest.Draw(tenant, "l", small, 1), storetest.Draw(tenant, "m", small, 1)).Admitted {
+		t.Fatal("admitted")
+	}
+	if r.value(t) != before || r.ttl(t, r.row()) > time.Hour/2 {
+		t.Error("the refusal wrote the row")
+	}
+}
+
+func TestRow_FullBucketsAreLeftOut(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	for i := range 20 {
+		take(t, r.virtual, storetest.Draw(tenant, fmt.Sprint("l", i), small, 1))
+	}
+	if got := len(r.value(t)); got != 1+20*40 {
+		t.Fatalf("%d bytes for 20 buckets", got)
+	}
+	r.clock.Advance(time.Minute)
+	take(t, r.virtual, storetest.Draw(tenant, "l", small, 1))
+	if got := len(r.value(t)); got != 1+40 {
+		t.Errorf("%d bytes although one bucket is in use", got)
+	}
+}
+
+// TestTakeAll_IsTheSameAsOneAfterTheOther: a request in a combined call sees
+// what those before it spent, on random traces with changing numbers.
+func TestTakeAll_IsTheSameAsOneAfterTheOther(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	palette := []policy.Numbers{small, {Tokens: 3, Period: 7, Burst: 4}, {Tokens: 1, Period: 60_000_000, Burst: 9}}
+	rows := []limiter.Row{{Kind: limiter.RowGlobal}, {Kind: limiter.RowIP, Subject: "192.0.2.1"}, {}, {}}
+	trace := 0
+	rapid.Check(t, func(rt *rapid.T) {
+		trace++
+		for i := range rows[2:] {
+			rows[2+i] = storetest.Tenant(fmt.Sprint("ten_", trace, "_", i))
+		}
+		if err := r.client.FlushDB(context.Background()).Err(); err != nil {
+			rt.Fatal(err)
+		}
+		model := storetest.NewModel()
+		for range 8 {
+			r.clock.Advance(time.Duration(rapid.Int64Range(-1000, 3_000_000).Draw(rt, "µs")) * time.Microsecond)
+			var batch [][]limiter.Charge
+			for range rapid.IntRange(1, 20).Draw(rt, "requests") {
+				var charges []limiter.Charge
+				for i := range rapid.IntRange(1, 4).Draw(rt, "limits") {
+					n := rapid.SampledFrom(palette).Draw(rt, "numbers")
+					cost := rapid.Int64Range(1, n.Burst).Draw(rt, "cost")
+					charges = append(charges, storetest.Draw(rapid.SampledFrom(rows).Draw(rt, "row"), fmt.Sprint(i), n, cost))
+				}
+				batch = append(batch, charges)
+			}
+			outs, errs := r.virtual.TakeAll(context.Background(), batch)
+			for i, charges := range batch {
+				if errs[i] != nil {
+					rt.Fatal(errs[i])
+				}
+				if want := model.Take(r.clock.Now(), charges); fmt.Sprint(outs[i]) != fmt.Sprint(want) {
+					rt.Fatalf("request %d of %d: %+v\ngot  %v\nwant %v", i, len(batch), charges, outs[i], want)
+				}
+			}
+		}
+	})
+}
