@@ -9,6 +9,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgtype"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/headgate/headgate/console"
@@ -52,11 +53,18 @@ func Open(ctx context.Context, dsn string, maxConns int32) (*Store, error) {
 	p["statement_timeout"] = statementTimeout
 	p["lock_timeout"] = lockTimeout
 	p["idle_in_transaction_session_timeout"] = idleInTxTimeout
+	cfg.AfterConnect = readUTC
 	pool, err := pgxpool.NewWithConfig(ctx, cfg)
 	if err != nil {
 		return nil, fmt.Errorf("open database pool: %w", err)
 	}
 	return &Store{pool: pool, direct: cfg.ConnConfig.Copy()}, nil
+}
+
+// readUTC makes times come back in UTC, whatever the machine's zone.
+func readUTC(_ context.Context, conn *pgx.Conn) error {
+	conn.TypeMap().RegisterType(&pgtype.Type{Name: "timestamptz", OID: pgtype.TimestamptzOID, Codec: &pgtype.TimestamptzCodec{ScanLocation: time.UTC}})
+	return nil
 }
 
 // Close ends all connections, after those in use have been given back.
