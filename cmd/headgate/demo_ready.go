@@ -71,6 +71,7 @@ func (d *demo) ready() readyFile {
 			r.Processes.Redis = desc
 		case p.name == "postgres":
 			r.Processes.Postgres = desc
+			r.Processes.Postgres.Argv = d.postgresArgv(p.proc.Spec)
 		case p.name == "upstream":
 			r.Processes.Upstream = desc
 		case p.name == "traffic":
@@ -82,17 +83,23 @@ func (d *demo) ready() readyFile {
 	return r
 }
 
-func (d *demo) describe(p *child.Process) readyProcess {
-	argv := p.Spec.Argv
-	if c := p.Spec.Credential; c != nil { // root cannot run PostgreSQL as it is
-		argv = append([]string{d.self, "run-as", fmt.Sprintf("--uid=%d", c.Uid), fmt.Sprintf("--gid=%d", c.Gid), "--"}, argv...)
+// postgresArgv starts PostgreSQL as its user, once a killed one has gone.
+func (d *demo) postgresArgv(s child.Spec) []string {
+	uid, gid := os.Getuid(), os.Getgid()
+	if c := s.Credential; c != nil {
+		uid, gid = int(c.Uid), int(c.Gid)
 	}
+	return append([]string{d.self, "run-as", fmt.Sprintf("--uid=%d", uid), fmt.Sprintf("--gid=%d", gid),
+		"--idle-dir=" + filepath.Join(s.Dir, "data"), "--"}, s.Argv...)
+}
+
+func (d *demo) describe(p *child.Process) readyProcess {
 	env := map[string]string{}
 	for _, kv := range p.Spec.Env {
 		k, v, _ := strings.Cut(kv, "=")
 		env[k] = v
 	}
-	return readyProcess{PID: p.PID(), Argv: argv, Env: env, Cwd: p.Spec.Dir, Log: p.Spec.LogFile}
+	return readyProcess{PID: p.PID(), Argv: p.Spec.Argv, Env: env, Cwd: p.Spec.Dir, Log: p.Spec.LogFile}
 }
 
 // writeReadyFile writes the file whole or not at all; it holds secrets (0600).

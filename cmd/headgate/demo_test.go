@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/headgate/headgate/internal/child"
@@ -179,7 +180,7 @@ func TestReadyFile_IsWholeAndPrivate(t *testing.T) {
 	}
 }
 
-func TestDescribe_RootStartsPostgreSQLAgainAsItsUser(t *testing.T) {
+func TestDescribe_IsEnoughToStartAPartAgain(t *testing.T) {
 	t.Parallel()
 	d := &demo{self: "/opt/headgate"}
 	p, err := child.Start(child.Spec{Argv: []string{"/bin/true", "-D", "x"}, Env: []string{"A=b=c", "D="}, Dir: "/"})
@@ -190,5 +191,9 @@ func TestDescribe_RootStartsPostgreSQLAgainAsItsUser(t *testing.T) {
 	got := d.describe(p)
 	if strings.Join(got.Argv, " ") != "/bin/true -D x" || got.Env["A"] != "b=c" || len(got.Env) != 2 || got.Cwd != "/" || got.PID != p.PID() {
 		t.Errorf("described as %+v", got)
+	}
+	argv := d.postgresArgv(child.Spec{Argv: []string{"/bin/postgres", "-D", "/d/data"}, Dir: "/d", Credential: &syscall.Credential{Uid: 7, Gid: 8}})
+	if got, want := strings.Join(argv, " "), "/opt/headgate run-as --uid=7 --gid=8 --idle-dir=/d/data -- /bin/postgres -D /d/data"; got != want {
+		t.Errorf("PostgreSQL is started again by %q, want %q", got, want)
 	}
 }

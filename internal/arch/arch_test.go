@@ -102,6 +102,7 @@ func arrows() map[string]arrow {
 		"web/session":         {[]string{"console"}, []string{"github.com/gorilla/sessions", "github.com/gorilla/securecookie"}, "sessions are the console's rows"},
 		"web/api":             {[]string{"console", "policy", "policy/apikey", "usage"}, []string{"github.com/danielgtaylor/huma", "github.com/go-chi/chi", "go.yaml.in/yaml"}, "JSON in and out; rules are the console's"},
 		"web":                 {[]string{"console", "policy", "policy/apikey", "usage", "views", "views/ui", "static", "internal/form", "web/api", "web/session"}, []string{"github.com/go-chi/chi", "github.com/a-h/templ", "github.com/gorilla/sessions", "golang.org/x/sync", "go.yaml.in/yaml"}, "handlers know services, not stores"},
+		"web/webtest":         {[]string{"console", "db", "policy", "policy/apikey", "usage", "web", "internal/testkit"}, nil, "the tests of web and web/api stand on it; nothing else imports it"},
 		"internal/child":      {nil, nil, "a leaf"},
 		"internal/pglocal":    {[]string{"internal/child"}, []string{"github.com/jackc/pgx"}, "a server, not its use"},
 		"internal/redislocal": {[]string{"internal/child"}, nil, "a server, not its use"},
@@ -214,7 +215,7 @@ func TestArrows_ProcessesAreStartedInFewPlaces(t *testing.T) {
 			continue
 		}
 		for _, f := range filesImporting(t, p, `"os/exec"`) {
-			if !strings.HasPrefix(f, "demo") {
+			if !strings.HasPrefix(f, "demo") && !strings.HasSuffix(f, "_test.go") {
 				t.Errorf("cmd/headgate/%s imports os/exec: only the demo's files do", f)
 			}
 		}
@@ -224,8 +225,11 @@ func TestArrows_ProcessesAreStartedInFewPlaces(t *testing.T) {
 func TestArrows_TestkitIsForTestsOnly(t *testing.T) {
 	t.Parallel()
 	for name, p := range packages(t) {
-		if slices.Contains(p.Imports, module+"/internal/testkit") {
-			t.Errorf("%s imports internal/testkit outside its tests", name)
+		for _, only := range []string{"/internal/testkit", "/web/webtest"} {
+			if !slices.Contains(p.Imports, module+only) || (name == "web/webtest" && only == "/internal/testkit") {
+				continue
+			}
+			t.Errorf("%s imports %s outside its tests", name, only[1:])
 		}
 	}
 }

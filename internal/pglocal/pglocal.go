@@ -59,6 +59,8 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 	if err := initdb(ctx, o, cred); err != nil {
 		return nil, err
 	}
+	// What a killed server leaves behind for a moment would be in the way.
+	child.WaitIdle(filepath.Join(o.Dir, "data"), stopGrace)
 	p, err := child.Start(child.Spec{
 		Argv: append([]string{filepath.Join(o.BinDir, "postgres")}, settings(o)...),
 		Env:  env(o.Dir), Dir: o.Dir, LogFile: o.Log,

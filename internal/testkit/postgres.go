@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -27,6 +28,12 @@ const template = "headgate_template"
 //
 //nolint:gochecknoglobals // one per process is what it is for
 var cluster = sync.OnceValues(startCluster)
+
+// instance is the cluster and what keeps its reaper waiting.
+type instance struct {
+	*pglocal.Server
+	alive io.Closer // must stay reachable: collected, it would be closed and the reaper would act
+}
 
 // migrated makes the template once.
 //
@@ -82,7 +89,7 @@ func database(t testing.TB, from string) string {
 	return s.URL(name)
 }
 
-func startCluster() (*pglocal.Server, error) {
+func startCluster() (*instance, error) {
 	dir, err := os.MkdirTemp(pglocal.FastTemp(), "hgpg-")
 	if err != nil {
 		return nil, fmt.Errorf("make folder: %w", err)
@@ -94,26 +101,32 @@ func startCluster() (*pglocal.Server, error) {
 		_ = os.RemoveAll(dir)
 		return nil, err
 	}
-	return s, reap(s.Process.PID(), dir)
+	alive, err := reap(s.Process.PID(), dir)
+	if err != nil {
+		s.Stop()
+		return nil, err
+	}
+	return &instance{s, alive}, nil
 }
 
 // reap leaves a small process behind that notices our end (its input is a pipe
 // that only we hold), stops the server and removes its folder. A test binary
 // has no moment of its own for that, least of all when it is killed.
-func reap(pid int, dir string) error {
+func reap(pid int, dir string) (io.Closer, error) {
 	const script = `cat >/dev/null; kill -INT "$1" 2>/dev/null
 		for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do kill -0 "$1" 2>/dev/null || break; sleep 0.1; done
 		kill -KILL "$1" 2>/dev/null; rm -rf "$2"`
 	c := exec.Command("/bin/sh", "-c", script, "testkit-reaper", strconv.Itoa(pid), dir)
 	c.Dir = "/"
 	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // Ctrl-C is for the tests
-	if _, err := c.StdinPipe(); err != nil {
-		return fmt.Errorf("pipe to reaper: %w", err)
+	alive, err := c.StdinPipe()
+	if err != nil {
+		return nil, fmt.Errorf("pipe to reaper: %w", err)
 	}
 	if err := c.Start(); err != nil {
-		return fmt.Errorf("start reaper: %w", err)
+		return nil, fmt.Errorf("start reaper: %w", err)
 	}
-	return nil
+	return alive, nil
 }
 
 // migrate applies migrations/ as it lies in the source tree. It does not go
