@@ -106,7 +106,7 @@ func TestCause_NamesFailuresOfTheNetwork(t *testing.T) {
 func TestScript_IsSentOnceAndReplayedOnlyOnNoScript(t *testing.T) {
 	t.Parallel()
 	for answer, want := range map[string]string{
-		"-NOSCRIPT No matching script.\r\n": "[EVALSHA SCRIPT]",
+		"-NOSCRIPT No matching script.\r\n": "[EVALSHA SCRIPT EVALSHA]",
 		"-LOADING soon\r\n":                 "[EVALSHA]",
 		"-READONLY no\r\n":                  "[EVALSHA]",
 		"$-1\r\n":                           "[EVALSHA]",

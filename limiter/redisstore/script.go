@@ -43,12 +43,24 @@ func (s script) run(ctx context.Context, client redis.UniversalClient, keys []st
 	if !redis.HasErrorPrefix(err, "NOSCRIPT") {
 		return answer, err
 	}
-	sha, err := client.ScriptLoad(ctx, s.source).Result()
+	return s.loadAndRun(ctx, client, keys, args...)
+}
+
+// loadAndRun sends both commands in one write, so that hardly anything can come
+// between them: not even scripts that are flushed all the time.
+func (s script) loadAndRun(ctx context.Context, client redis.UniversalClient, keys []string, args ...any) (any, error) {
+	var loaded *redis.StringCmd
+	var answer *redis.Cmd
+	_, err := client.Pipelined(ctx, func(p redis.Pipeliner) error {
+		loaded = p.ScriptLoad(ctx, s.source)
+		answer = p.EvalSha(ctx, s.sha, keys, args...)
+		return nil
+	})
 	if err != nil {
 		return nil, fmt.Errorf("load script: %w", err)
 	}
-	if sha != s.sha {
+	if sha := loaded.Val(); sha != s.sha {
 		return nil, fmt.Errorf("load script: %w: hash %q", errReply, sha)
 	}
-	return client.EvalSha(ctx, s.sha, keys, args...).Result()
+	return answer.Result()
 }

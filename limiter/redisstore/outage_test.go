@@ -1,0 +1,156 @@
+package redisstore_test
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/headgate/headgate/internal/testkit"
+	"github.com/headgate/headgate/limiter"
+	"github.com/headgate/headgate/limiter/redisstore"
+	"github.com/headgate/headgate/limiter/storetest"
+	"github.com/headgate/headgate/policy"
+)
+
+// Bars of an outage. slack is for a test machine with other things to do; a
+// decision that hangs takes seconds.
+const (
+	budget   = 25 * time.Millisecond
+	slack    = 250 * time.Millisecond
+	recovery = time.Second
+)
+
+// outage is a limiter as the product builds it, on a Redis that can be broken.
+type outage struct {
+	*limiter.Limiter
+	server *testkit.RedisServer
+	client *redis.Client
+	modes  chan bool
+}
+
+func newOutage(t *testing.T) outage {
+	t.Helper()
+	o := outage{server: testkit.Redis(t), modes: make(chan bool, 100)}
+	o.client = clientTo(t, o.server.URL)
+	l, err := limiter.New(limiter.Config{
+		Store: redisstore.New(o.client, options), OnModeChange: func(d bool) { o.modes <- d },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	t.Cleanup(cancel)
+	go func() { _ = l.Run(ctx) }()
+	o.Limiter = l
+	eventually(t, "a first decision", func() bool { return !o.decide(closed).Degraded })
+	return o
+}
+
+var open = policy.StoreFailure{Mode: policy.FailOpen, Fallback: &policy.Fallback{Unlimited: true}}
+
+func (o outage) decide(fail policy.StoreFailure) limiter.Decision {
+	n := policy.Numbers{Tokens: 1, Period: 1000, Burst: 100_000}
+	return o.Decide(context.Background(), limiter.Request{
+		Route: "r", Identity: "ten_a", Fail: fail, Charges: []limiter.Charge{storetest.Draw(tenant, "l", n, 1)},
+	})
+}
+
+// load makes requests from callers until told to stop. It returns the longest
+// time that a decision took, and the most connections there were.
+func (o outage) load(t *testing.T, callers int, stop <-chan struct{}) (longest time.Duration, connections uint32) {
+	t.Helper()
+	var mu sync.Mutex
+	var wg sync.WaitGroup
+	for i := range callers {
+		wg.Go(func() {
+			fail, wantAllowed := open, true
+			if i%2 == 1 {
+				fail, wantAllowed = closed, false
+			}
+			for {
+				select {
+				case <-stop:
+					return
+				case <-time.After(2 * time.Millisecond):
+				}
+				start := time.Now()
+				d := o.decide(fail)
+				took := time.Since(start)
+				if d.Degraded && d.Allowed != wantAllowed {
+					t.Errorf("degraded: %+v", d)
+				}
+				mu.Lock()
+				longest, connections = max(longest, took), max(connections, o.client.PoolStats().TotalConns)
+				mu.Unlock()
+			}
+		})
+	}
+	wg.Wait()
+	return longest, connections
+}
+
+// survives breaks Redis under load, mends it, and wants bounded decisions, a
+// bounded number of connections and a prompt return.
+func (o outage) survives(t *testing.T, spoil, mend func()) {
+	t.Helper()
+	stop := make(chan struct{})
+	var longest time.Duration
+	var connections uint32
+	var wg sync.WaitGroup
+	wg.Go(func() { longest, connections = o.load(t, 20, stop) })
+	spoil()
+	eventually(t, "the breaker to open", o.Degraded)
+	time.Sleep(2 * time.Second) // the length of the outage: nothing to wait for
+	mend()
+	back := time.Now()
+	eventually(t, "a normal decision", func() bool { return !o.decide(closed).Degraded })
+	took := time.Since(back)
+	close(stop)
+	wg.Wait()
+	if took > recovery+slack {
+		t.Errorf("normal again after %v, want at most %v", took, recovery)
+	}
+	if longest > budget+slack {
+		t.Errorf("a decision took %v, want at most %v", longest, budget)
+	}
+	if connections > 16 {
+		t.Errorf("%d connections, want at most 16", connections)
+	}
+	if down := <-o.modes; !down {
+		t.Error("the outage was not told")
+	}
+}
+
+func TestLimiter_R038_AHangingRedisMeansTheFailModeWithinTheBudget(t *testing.T) {
+	t.Parallel()
+	o := newOutage(t)
+	o.survives(t, o.server.Pause, o.server.Resume)
+}
+
+func TestLimiter_R039_ADeadRedisCostsFewConnectionsAndComesBack(t *testing.T) {
+	t.Parallel()
+	o := newOutage(t)
+	o.survives(t, o.server.Kill, o.server.Start)
+}
+
+// TestLimiter_R038_AnOpenBreakerCostsNothing: while Redis hangs and the breaker
+// is open, a decision takes no time.
+func TestLimiter_R038_AnOpenBreakerCostsNothing(t *testing.T) {
+	t.Parallel()
+	o := newOutage(t)
+	o.server.Pause()
+	defer o.server.Resume()
+	eventually(t, "the breaker to open", func() bool { o.decide(closed); return o.Degraded() })
+	start, calls := time.Now(), 10_000
+	for range calls {
+		if !o.decide(open).Allowed {
+			t.Fatal("an open route refused")
+		}
+	}
+	if each := time.Since(start) / time.Duration(calls); each > time.Millisecond {
+		t.Errorf("%v a decision", each)
+	}
+}
