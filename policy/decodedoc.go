@@ -227,6 +227,9 @@ func (d *decoder) storeFailure(path string, n *node, f *StoreFailure) {
 			d.fallback(p, n, f.Fallback)
 		},
 	}, later: []string{"replicas_expected"}})
+	if d.unread[field(path, "mode")] {
+		d.unread[path] = true // nothing can be said of a fallback without its mode
+	}
 }
 
 func (d *decoder) fallback(path string, n *node, f *Fallback) {
@@ -247,6 +250,9 @@ func (d *decoder) fallback(path string, n *node, f *Fallback) {
 		"burst": burst.read,
 	}, later: []string{"share", "replicas_expected"}})
 	burst.finish(f.Rate)
+	if child, _ := n.child("share"); child != nil {
+		d.unread[field(path, "rate")] = true // it takes the place of a rate
+	}
 	if f.Rate.Unlimited {
 		f.Unlimited, f.Rate = true, Rate{}
 	}

@@ -143,7 +143,7 @@ func opposite(effect string) string {
 func rateEffect(before, after Rate) string {
 	switch {
 	case before.Unlimited || after.Unlimited:
-		return moreIsLooser(flag(before.Unlimited), flag(after.Unlimited))
+		return moreIsLooser(asNumber(before.Unlimited), asNumber(after.Unlimited))
 	case before.Blocked() || after.Blocked() || before.Period <= 0 || after.Period <= 0:
 		return moreIsLooser(before.Tokens, after.Tokens)
 	}
@@ -152,7 +152,7 @@ func rateEffect(before, after Rate) string {
 	return moreIsLooser(0, int64(a.Cmp(b)))
 }
 
-func flag(b bool) int64 {
+func asNumber(b bool) int64 {
 	if b {
 		return 1
 	}
@@ -241,7 +241,7 @@ func (d *differ) limit(path string, in limitList, b, a Limit) {
 	d.value(path+".description", what+", description", b.Description, a.Description, EffectNeutral)
 	d.value(path+".per", what+", counted per", string(b.Per), string(a.Per), EffectNewBucket)
 	d.value(path+".counts", what+", counts", string(b.Counts), string(a.Counts),
-		moreIsLooser(flag(b.Counts == CountsRequests), flag(a.Counts == CountsRequests)))
+		moreIsLooser(asNumber(b.Counts == CountsRequests), asNumber(a.Counts == CountsRequests)))
 	d.value(path+".rate", what, b.Rate.String(), a.Rate.String(), rateEffect(b.Rate, a.Rate))
 	if !a.Rate.Unlimited && !b.Rate.Unlimited {
 		d.value(path+".burst", what+", burst", whole(b.Burst), whole(a.Burst), moreIsLooser(b.Burst, a.Burst))

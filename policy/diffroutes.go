@@ -106,7 +106,7 @@ func (d *differ) route(path, oldPath string, b, a Route) {
 	d.value(path+".description", where+", description", b.Description, a.Description, EffectNeutral)
 	d.value(path+".match", where+", match", sortedText(b.Match), sortedText(a.Match), EffectNeutral)
 	d.value(path+".identity", where+", identity", string(b.Identity), string(a.Identity),
-		moreIsLooser(flag(b.Identity == IdentityIP), flag(a.Identity == IdentityIP)))
+		moreIsLooser(asNumber(b.Identity == IdentityIP), asNumber(a.Identity == IdentityIP)))
 	d.value(path+".motive", where+", motive", string(b.Motive), string(a.Motive), EffectNeutral)
 	d.value(path+".cost", where+", cost", whole(b.Cost), whole(a.Cost), opposite(moreIsLooser(b.Cost, a.Cost)))
 	id := func(name string) string { return routeLimitID(a.Name, name) }
@@ -133,9 +133,9 @@ func (d *differ) uses(path, where string, before, after []string) {
 
 func (d *differ) storeFailure(path, where string, b, a StoreFailure) {
 	d.value(path+".mode", where+", while the store is away", string(b.Mode), string(a.Mode),
-		moreIsLooser(flag(b.Mode == FailOpen), flag(a.Mode == FailOpen)))
+		moreIsLooser(asNumber(b.Mode == FailOpen), asNumber(a.Mode == FailOpen)))
 	if b.Fallback == nil || a.Fallback == nil {
-		effect := moreIsLooser(flag(b.Fallback != nil), flag(a.Fallback != nil))
+		effect := moreIsLooser(asNumber(b.Fallback != nil), asNumber(a.Fallback != nil))
 		d.value(path+".fallback", where+", fallback", fallbackText(b.Fallback), fallbackText(a.Fallback), effect)
 		return
 	}

@@ -16,6 +16,9 @@ const (
 	maxDepth = 32
 	// maxValues bounds maps, lists and scalars together.
 	maxValues = 400_000
+	// maxFields bounds the fields of one map, and maxItems the items of one list.
+	maxFields = maxPlans + 100
+	maxItems  = maxRoutes + 100
 	// maxProblems is how many problems (and warnings) are told; the rest is counted.
 	maxProblems = 200
 )

@@ -94,6 +94,9 @@ func (r *jsonReader) value(path string, depth int) (*node, error) {
 
 func (r *jsonReader) object(n *node, path string, depth int) error {
 	for r.dec.More() {
+		if len(n.keys) == maxFields {
+			return sourceErrorf(path, r.lineHere(), "has more than %d fields, the most allowed", maxFields)
+		}
 		t, err := r.token(path)
 		if err != nil {
 			return err
@@ -115,6 +118,9 @@ func (r *jsonReader) object(n *node, path string, depth int) error {
 
 func (r *jsonReader) array(n *node, path string, depth int) error {
 	for r.dec.More() {
+		if len(n.items) == maxItems {
+			return sourceErrorf(path, r.lineHere(), "has more than %d items, the most allowed", maxItems)
+		}
 		v, err := r.value(index(path, len(n.items)), depth+1)
 		if err != nil {
 			return err

@@ -12,7 +12,7 @@ import (
 
 // maxYAMLMarks bounds line ends, colons, commas and opening brackets: no YAML
 // document has more values than those, so a bomb is refused before it is parsed.
-const maxYAMLMarks = 1_000_000
+const maxYAMLMarks = 600_000
 
 var yamlErrorLine = regexp.MustCompile(`^(?:yaml: )?(?:line (\d+): )?(.*)`)
 
@@ -73,6 +73,8 @@ func (r *yamlReader) value(y *yaml.Node, path string, depth int) (*node, error) 
 	case y.Kind == yaml.ScalarNode:
 		n.kind, n.text = yamlKind(y), y.Value
 		return n, nil
+	case len(y.Content) > 2*maxFields && y.Kind == yaml.MappingNode, len(y.Content) > maxItems:
+		return nil, sourceErrorf(path, y.Line, "has more items than are allowed: %d in a list, %d fields in a map", maxItems, maxFields)
 	case depth >= maxDepth:
 		return nil, sourceErrorf(path, y.Line, "lies deeper than %d levels, the most allowed", maxDepth)
 	case y.Kind == yaml.SequenceNode:

@@ -349,7 +349,7 @@ func FuzzParsePattern(f *testing.F) {
 	})
 }
 
-func manyRoutes(b *testing.B, n int) *Compiled {
+func manyRoutes(b testing.TB, n int) *Compiled {
 	b.Helper()
 	d := &Document{APIVersion: APIVersion}
 	for i := range n {
