@@ -103,17 +103,19 @@ func (d *Directory) apply(v view) (next pace, more bool) {
 
 // lost reports whether the stream no longer leads from here to there: each
 // change has one entry, so a gap, a missing tail or a head that lies behind
-// means that something was dropped unseen.
+// means that something was dropped unseen. Head and stream were read at one moment.
 func (d *Directory) lost(v view) bool {
 	if v.broken || v.seq < d.cursor {
 		return true
 	}
-	for i, c := range v.changes {
-		if c.seq != d.cursor+int64(i)+1 {
+	last := d.cursor
+	for _, c := range v.changes {
+		if c.seq != last+1 {
 			return true
 		}
+		last = c.seq
 	}
-	return len(v.changes) == 0 && v.seq > d.cursor
+	return last != v.seq && len(v.changes) < changesPerCall
 }
 
 // applyFilling follows a directory that is gone or being filled. What is cached

@@ -16,7 +16,15 @@ import (
 	"github.com/headgate/headgate/policy"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	redis.SetLogger(quiet{})
+	goleak.VerifyTestMain(m)
+}
+
+// quiet keeps the client's own remarks on outages out of the tests' output.
+type quiet struct{}
+
+func (quiet) Printf(context.Context, string, ...any) {}
 
 const (
 	deployment = "test"
