@@ -31,10 +31,12 @@ func draftInList(d console.Draft) Draft {
 }
 
 type (
-	draftIn struct {
+	// DraftPath names a draft. Exported, as the framework reads only exported parts.
+	DraftPath struct {
 		Draft string `path:"draft" maxLength:"64"`
 	}
-	ifMatch struct {
+	// Matching says which state of a draft the request was made from. Exported, as the framework reads only exported parts.
+	Matching struct {
 		IfMatch string `header:"If-Match" maxLength:"128" doc:"The ETag of the draft as it was read; compulsory"`
 	}
 	newDraft struct {
@@ -46,19 +48,19 @@ type (
 		Body newDraft
 	}
 	draftSaveIn struct {
-		draftIn
-		ifMatch
+		DraftPath
+		Matching
 		Body struct {
 			Document Document `json:"document"`
 		}
 	}
 	draftDeleteIn struct {
-		draftIn
-		ifMatch
+		DraftPath
+		Matching
 	}
 	draftPublishIn struct {
-		draftIn
-		ifMatch
+		DraftPath
+		Matching
 		Waiting
 		Body struct {
 			Note string `json:"note" maxLength:"2000"`
@@ -70,7 +72,7 @@ type (
 	}
 )
 
-func (m ifMatch) etag() (string, error) {
+func (m Matching) etag() (string, error) {
 	if m.IfMatch == "" {
 		return "", newProblem(http.StatusPreconditionRequired, "Send the draft's ETag as If-Match.")
 	}
@@ -122,7 +124,7 @@ func (a *API) createDraft(ctx context.Context, in *draftCreateIn) (*draftOut, er
 	})
 }
 
-func (a *API) getDraft(ctx context.Context, in *draftIn) (*draftOut, error) {
+func (a *API) getDraft(ctx context.Context, in *DraftPath) (*draftOut, error) {
 	d, err := a.Policies.GetDraft(ctx, in.Draft)
 	if err != nil {
 		return nil, err

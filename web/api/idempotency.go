@@ -30,6 +30,9 @@ func once[O any](ctx context.Context, a *API, scope string, in Repeatable, reque
 	sum := sha256.Sum256(b)
 	actor := actorOf(ctx)
 	fresh, earlier, err := a.Idempotency.Claim(ctx, actor, scope, in.IdempotencyKey, hex.EncodeToString(sum[:]))
+	if console.IsNotFound(err) { // given back between claiming and reading: the other request failed
+		return nil, newProblem(http.StatusConflict, "A request with this idempotency key has just failed. Try again.").as("idempotency-conflict")
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -62,7 +62,7 @@ type (
 		ExpiresAt   *time.Time `json:"expires_at,omitempty"`
 	}
 	credentialCreateIn struct {
-		tenantIn
+		TenantPath
 		Repeatable
 		Body newCredential
 	}
@@ -72,10 +72,12 @@ type (
 		Key        string     `json:"key" doc:"The secret. It is in this answer and nowhere else"`
 		Converged
 	}
-	credentialIn struct {
+	// CredentialPath names a credential. Exported, as the framework reads only exported parts.
+	CredentialPath struct {
 		Credential string `path:"credential" maxLength:"64"`
 	}
-	keyIn struct {
+	// KeyPath names a key version. Exported, as the framework reads only exported parts.
+	KeyPath struct {
 		KID string `path:"kid" maxLength:"64"`
 	}
 	keyListIn struct {
@@ -86,7 +88,7 @@ type (
 		State       string `query:"state" enum:"active,retiring,suspended,expired,revoked"`
 	}
 	keyActIn struct {
-		keyIn
+		KeyPath
 		Waiting
 		Body Reason
 	}
@@ -107,7 +109,7 @@ func (a *API) registerKeys() {
 	register(a, op{id: "resume-key-version", method: "POST", path: "/key-versions/{kid}/resume", summary: "Accept a suspended key again", perm: console.PermManageKeys, errors: []int{404, 409}}, a.resumeKey)
 }
 
-func (a *API) listCredentials(ctx context.Context, in *tenantIn) (*Body[List[Credential]], error) {
+func (a *API) listCredentials(ctx context.Context, in *TenantPath) (*Body[List[Credential]], error) {
 	if _, err := a.Tenants.Get(ctx, in.Tenant); err != nil {
 		return nil, err
 	}
@@ -139,7 +141,7 @@ func (a *API) createCredential(ctx context.Context, in *credentialCreateIn) (*Bo
 	})
 }
 
-func (a *API) getCredential(ctx context.Context, in *credentialIn) (*Body[Credential], error) {
+func (a *API) getCredential(ctx context.Context, in *CredentialPath) (*Body[Credential], error) {
 	c, err := a.Keys.GetCredential(ctx, in.Credential)
 	if err != nil {
 		return nil, err
@@ -156,7 +158,7 @@ func (a *API) listKeys(ctx context.Context, in *keyListIn) (*Body[List[KeyVersio
 	return &Body[List[KeyVersion]]{listOf(items, next, keyVersionOf)}, nil
 }
 
-func (a *API) getKey(ctx context.Context, in *keyIn) (*Body[KeyVersion], error) {
+func (a *API) getKey(ctx context.Context, in *KeyPath) (*Body[KeyVersion], error) {
 	k, err := a.Keys.Get(ctx, in.KID)
 	if err != nil {
 		return nil, err

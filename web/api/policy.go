@@ -56,11 +56,12 @@ type Published struct {
 }
 
 type (
-	versionIn struct {
+	// VersionPath names a version. Exported, as the framework reads only exported parts.
+	VersionPath struct {
 		Version int64 `path:"version" minimum:"1"`
 	}
 	diffIn struct {
-		versionIn
+		VersionPath
 		Against int64 `query:"against" minimum:"0" required:"true" doc:"The version to compare with; 0 is the empty policy"`
 	}
 	versionDiff struct {
@@ -84,7 +85,7 @@ type (
 		Body publishBody
 	}
 	rollbackIn struct {
-		versionIn
+		VersionPath
 		Waiting
 		Repeatable
 		Body struct {
@@ -126,7 +127,7 @@ func (a *API) listVersions(ctx context.Context, in *Paging) (*Body[List[Version]
 	return &Body[List[Version]]{listOf(items, next, versionInList)}, nil
 }
 
-func (a *API) getVersion(ctx context.Context, in *versionIn) (*Body[Version], error) {
+func (a *API) getVersion(ctx context.Context, in *VersionPath) (*Body[Version], error) {
 	v, err := a.Policies.Version(ctx, in.Version)
 	if err != nil {
 		return nil, err

@@ -136,6 +136,7 @@ func fromConsole(err error) *Problem {
 	p.retryAfter = ce.RetryAfter
 	for _, f := range ce.Fields {
 		p.Errors = append(p.Errors, FieldProblem{Field: f.Field, Message: f.Message})
+		p.Detail += " " + f.Field + ": " + f.Message
 	}
 	switch d := ce.Detail.(type) {
 	case policy.Report:

@@ -36,7 +36,7 @@ type (
 		Reason  string `json:"reason" maxLength:"500"`
 	}
 	rotationStartIn struct {
-		credentialIn
+		CredentialPath
 		Repeatable
 		Body newRotation
 	}
@@ -46,14 +46,15 @@ type (
 		Key        string     `json:"key" doc:"The new secret. It is in this answer and nowhere else"`
 		Converged
 	}
-	rotationIn struct {
+	// RotationPath names a rotation. Exported, as the framework reads only exported parts.
+	RotationPath struct {
 		Rotation string `path:"rotation" maxLength:"64"`
 	}
 	rotationListIn struct {
 		Open bool `query:"open" doc:"Only those that still run"`
 	}
 	rotationExtendIn struct {
-		rotationIn
+		RotationPath
 		Waiting
 		Body struct {
 			By     string `json:"by" maxLength:"32" doc:"A Go duration" example:"24h"`
@@ -61,7 +62,7 @@ type (
 		}
 	}
 	rotationActIn struct {
-		rotationIn
+		RotationPath
 		Waiting
 		Body Reason
 	}
@@ -116,7 +117,7 @@ func (a *API) startRotation(ctx context.Context, in *rotationStartIn) (*Body[rot
 	})
 }
 
-func (a *API) getRotation(ctx context.Context, in *rotationIn) (*Body[Rotation], error) {
+func (a *API) getRotation(ctx context.Context, in *RotationPath) (*Body[Rotation], error) {
 	r, err := a.Rotations.Get(ctx, in.Rotation)
 	if err != nil {
 		return nil, err

@@ -85,7 +85,8 @@ func fieldProblem(field, message string) *Problem {
 }
 
 type (
-	tenantIn struct {
+	// TenantPath names a tenant. Exported, as the framework reads only exported parts.
+	TenantPath struct {
 		Tenant string `path:"tenant" maxLength:"64"`
 	}
 	tenantListIn struct {
@@ -111,16 +112,16 @@ type (
 		TimeZone   *string `json:"time_zone,omitempty" maxLength:"64"`
 	}
 	tenantPatchIn struct {
-		tenantIn
+		TenantPath
 		Body tenantPatch
 	}
 	tenantActIn struct {
-		tenantIn
+		TenantPath
 		Waiting
 		Body Reason
 	}
 	tenantDeleteIn struct {
-		tenantIn
+		TenantPath
 		Waiting
 		Reason string `query:"reason" maxLength:"500" required:"true"`
 	}
@@ -160,7 +161,7 @@ func (a *API) createTenant(ctx context.Context, in *tenantCreateIn) (*Body[Tenan
 	})
 }
 
-func (a *API) getTenant(ctx context.Context, in *tenantIn) (*Body[Tenant], error) {
+func (a *API) getTenant(ctx context.Context, in *TenantPath) (*Body[Tenant], error) {
 	t, err := a.Tenants.Get(ctx, in.Tenant)
 	if err != nil {
 		return nil, err
