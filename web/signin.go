@@ -1,7 +1,6 @@
 package web
 
 import (
-	"fmt"
 	"net/http"
 	"strconv"
 
@@ -78,5 +77,5 @@ func (s *Server) sessionsEndOthers(w http.ResponseWriter, r *http.Request) error
 	if err != nil {
 		return err
 	}
-	return s.redirect(w, r, ui.SessionsURL(), fmt.Sprintf("%d other sessions ended.", n))
+	return s.redirect(w, r, ui.SessionsURL(), counted(int(n), "other session")+" ended.")
 }
