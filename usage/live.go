@@ -37,6 +37,7 @@ type Live struct {
 	routes  map[string]*ring
 	details int
 	seen    seenBatches
+	told    reported
 	asOf    int64
 }
 
@@ -68,10 +69,14 @@ func (l *Live) Apply(b Batch) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := l.now().Unix()
-	if !l.seen.take(b, now) {
+	from, isNew := l.seen.take(b, now)
+	if !isNew {
 		return false
 	}
 	oldest := now - int64(kept/time.Second)
+	for second := max(from, oldest); second <= min(b.Through, now); second++ {
+		l.told.mark(second)
+	}
 	for _, r := range b.Rows {
 		r.Second = min(r.Second, now)
 		if r.Second <= oldest || r.Requests <= 0 || r.Cost < 0 {
@@ -87,6 +92,7 @@ func (l *Live) Apply(b Batch) bool {
 
 func (l *Live) apply(r Row, oldest int64) {
 	t := tallyOf(r)
+	l.told.mark(r.Second)
 	l.totals.add(r.Second, t)
 	l.route(r.Route, oldest).add(r.Second, t)
 	tenant := l.tenant(r.Tenant, oldest)

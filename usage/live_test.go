@@ -99,7 +99,7 @@ func TestLive_OutcomesFallIntoTheirColumns(t *testing.T) {
 		l.Apply(batch(int64(i+1), row(3, "ten_a", o, "", 1)))
 	}
 	p := l.Totals(at(3), at(4), time.Second)[0]
-	want := usage.Point{At: at(3), Admitted: 2, Refused: 4, Degraded: 4, Invalid: 5, Cost: 4}
+	want := usage.Point{At: at(3), Admitted: 2, Refused: 4, Degraded: 4, Invalid: 5, Cost: 4, Reported: true}
 	if p != want {
 		t.Fatalf("point is %+v, want %+v", p, want)
 	}
@@ -305,5 +305,27 @@ func TestLive_ManyBootsAreForgottenOldestFirst(t *testing.T) {
 	}
 	if l.Apply(usage.Batch{Replica: "gw_4999", Boot: "b", Seq: 1}) {
 		t.Fatal("the newest replica's batch was taken twice")
+	}
+}
+
+func TestLive_AGapIsNotAZero(t *testing.T) {
+	t.Parallel()
+	now := at(100)
+	l := newLive(&now, 0)
+	send := func(seq int64, through int) {
+		l.Apply(usage.Batch{Replica: "gw_a", Boot: "b", Seq: seq, Through: at(through).Unix()})
+	}
+	send(1, 10)
+	send(2, 13) // 11 to 13: nothing happened
+	send(4, 20) // number 3 was lost, and with it 14 to some second
+	l.Apply(usage.Batch{Replica: "gw_b", Boot: "b", Seq: 9, Through: at(30).Unix(), Rows: []usage.Row{row(25, "ten_a", usage.OutcomeAdmitted, "", 1)}})
+	want := map[int]bool{10: true, 11: true, 12: true, 13: true, 20: true, 25: true, 30: true}
+	for i, p := range l.Totals(at(0), at(40), time.Second) {
+		if p.Reported != want[i] {
+			t.Errorf("second %d: reported %v", i, p.Reported)
+		}
+	}
+	if points := l.TenantSeries("ten_none", at(0), at(40), 10*time.Second); points[0].Reported || !points[1].Reported {
+		t.Errorf("steps of 10 s: %+v", points)
 	}
 }

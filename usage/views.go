@@ -17,6 +17,9 @@ type Point struct {
 	Degraded int64     // of all, those decided without Redis
 	Invalid  int64     // no valid credential, no route, not decidable
 	Cost     int64     // tokens of admitted requests
+	// Reported is false when no replica said anything about the step: a gap in
+	// a chart, not a zero.
+	Reported bool
 }
 
 // TenantRefusals is a tenant that was refused.
@@ -72,7 +75,9 @@ func (l *Live) series(r *ring, from, to time.Time, step time.Duration) []Point {
 	}
 	points := make([]Point, (end-begin+s-1)/s)
 	for i := range points {
-		points[i].At = time.Unix(begin+int64(i)*s, 0).UTC()
+		at := begin + int64(i)*s
+		points[i].At = time.Unix(at, 0).UTC()
+		points[i].Reported = l.told.any(at, at+s)
 	}
 	r.each(begin, begin+int64(len(points))*s, func(second int64, t tally) {
 		p := &points[(second-begin)/s]

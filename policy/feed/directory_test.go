@@ -571,6 +571,30 @@ func TestDirectory_TablesAreBounded(t *testing.T) {
 	}
 }
 
+func TestDirectory_CachedAsksNobody(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	place := r.fill("e1", r.keyRecord("k1", 1, policy.KeyActive), r.keyRecord("k2", 1, policy.KeyActive))
+	d := r.directory("", rarely)
+	start(t, d.Run)
+	d.untilPlace(t, place)
+	if _, held := d.Cached("k1"); held || d.Stats().Misses != 0 {
+		t.Fatal("a key that nobody asked for is cached, or Redis was asked")
+	}
+	d.state("k1")
+	if k, held := d.Cached("k1"); !held || k.KID != "k1" {
+		t.Fatalf("key is %+v, %v", k, held)
+	}
+	d.state("none")
+	if _, held := d.Cached("none"); held {
+		t.Fatal("a remembered miss passes for a key")
+	}
+	d.now.advance(DefaultMaxStale + time.Second)
+	if _, held := d.Cached("k1"); held {
+		t.Fatal("a stale key is given out")
+	}
+}
+
 func TestDirectory_BothPublicKeysCount(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

@@ -40,6 +40,19 @@ func (d *Directory) Tenant(ctx context.Context, id string) (policy.TenantRecord,
 	return rec.tenant, nil
 }
 
+// Cached is Key from the cache alone: no question to Redis, the same deadline
+// for what is stale, and no answer at all about keys that are not there.
+func (d *Directory) Cached(kid string) (policy.KeyRecord, bool) {
+	if d.contactAge() > d.cfg.MaxStale {
+		return policy.KeyRecord{}, false
+	}
+	rec, _ := d.cache.get(recordID{policy.RecordKey, kid})
+	if rec == nil {
+		return policy.KeyRecord{}, false
+	}
+	return rec.key, true
+}
+
 func (d *Directory) find(ctx context.Context, id recordID) (*record, error) {
 	if !idWord(id.id) {
 		return nil, d.failed(id, ErrUnknown)
