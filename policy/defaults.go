@@ -21,10 +21,12 @@ func defaultInvalid() InvalidLimit {
 }
 
 // withDefaults is a copy of the document in which everything that has a default
-// is filled in. It shares what it does not change. A burst is left alone: only
+// is filled in, and which shares no memory with it. A burst is left alone: only
 // the source knows whether 0 was meant.
 func (d *Document) withDefaults() *Document {
 	out := *d
+	out.ClientIP.TrustedProxies = slices.Clone(d.ClientIP.TrustedProxies)
+	out.Credentials.Headers = slices.Clone(d.Credentials.Headers)
 	if out.ClientIP.Header == "" {
 		out.ClientIP.Header = DefaultClientIPHeader
 	}
@@ -85,5 +87,9 @@ func (r *Route) fillDefaults() {
 	if r.Cost == 0 {
 		r.Cost = 1
 	}
+	r.Match, r.Uses = slices.Clone(r.Match), slices.Clone(r.Uses)
 	r.Limits = limitsWithDefaults(r.Limits)
+	if f := r.OnStoreFailure.Fallback; f != nil {
+		r.OnStoreFailure.Fallback = new(*f)
+	}
 }

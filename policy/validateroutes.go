@@ -3,7 +3,7 @@ package policy
 // Bounds of the search for patterns that cannot be told apart.
 const (
 	maxPatterns     = 20_000
-	conflictsWork   = 10_000_000 // visited nodes and comparisons; about a second
+	conflictsWork   = 3_000_000 // visited nodes and comparisons; well below a second
 	maxCostProblems = 20         // of one route: a cost meets each plan's limits
 )
 
