@@ -19,7 +19,10 @@ func (s *Server) keyList(w http.ResponseWriter, r *http.Request) error {
 	f, page := form.Query(r, "q", "state", "environment"), pageOf(r)
 	q := console.KeyQuery{Q: f.Get("q"), Environment: f.Get("environment"), State: policy.KeyState(f.Get("state")), Page: page}
 	if k, err := apikey.Parse(q.Q); err == nil {
-		q.Q = k.KID // a pasted key is looked up by its public part only
+		// A whole key was pasted: go on with its public part, so that no page,
+		// link or address repeats the secret.
+		http.Redirect(w, r, ui.KeysURL()+"?q="+k.KID, http.StatusSeeOther)
+		return nil
 	}
 	items, next, err := s.Keys.ListKeys(r.Context(), q)
 	if err != nil {

@@ -73,6 +73,11 @@ func (s *Server) rotationStart(w http.ResponseWriter, r *http.Request) error {
 	overlap, err := time.ParseDuration(f.Get("overlap"))
 	if err != nil {
 		f.Fail("overlap", "Choose one of the overlaps.")
+	}
+	if f.Get("reason") == "" {
+		f.Fail("reason", "Say why.")
+	}
+	if !f.OK() {
 		return s.rotationForm(w, r, http.StatusUnprocessableEntity, f)
 	}
 	o, fresh, err := s.claim(w, r, "rotations.start", f, "overlap", "reason")
