@@ -122,7 +122,7 @@ func console(t *testing.T, d *Demo) {
 		t.Errorf("sign-in: status %d, %d cookies", res.StatusCode, len(res.Cookies()))
 	}
 	got := d.MustAPI(http.StatusOK, http.MethodGet, "/api/v1/gateways", nil)
-	if list, _ := got["gateways"].([]any); len(list) != len(d.Gateways) {
+	if list, _ := got["items"].([]any); len(list) != len(d.Gateways) {
 		t.Errorf("the console knows %d gateways: %v", len(list), got)
 	}
 	if out := d.printed(); !strings.Contains(out, d.Console) || !strings.Contains(out, d.Operator["email"]) ||

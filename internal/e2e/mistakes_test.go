@@ -68,7 +68,7 @@ func TestMistakes_InTheAPIAreToldByFieldAndWriteNothing(t *testing.T) {
 		}
 	}
 	list := d.MustAPI(http.StatusOK, http.MethodGet, "/api/v1/tenants?limit=100", nil)
-	if tenants, _ := list["tenants"].([]any); len(tenants) != len(d.Tenants) {
+	if tenants, _ := list["items"].([]any); len(tenants) != len(d.Tenants) {
 		t.Errorf("%d tenants after refused calls, want %d", len(tenants), len(d.Tenants))
 	}
 }

@@ -83,7 +83,7 @@ func nacked(t *testing.T, d *Demo, i int, code string) {
 		if a.Status != http.StatusOK {
 			return fmt.Errorf("status %d", a.Status)
 		}
-		list, _ := a.JSON(t)["gateways"].([]any)
+		list, _ := a.JSON(t)["items"].([]any)
 		if i >= len(list) {
 			return fmt.Errorf("%d gateways", len(list))
 		}

@@ -102,7 +102,7 @@ func TestNoRedeploy_ChangedLimitIsInForceEverywhereAndRefillsNothing(t *testing.
 	if admitted < 10 || admitted > 11 {
 		t.Errorf("a full bucket admitted %d after the change to 10", admitted)
 	}
-	list, _ := d.MustAPI(http.StatusOK, http.MethodGet, "/api/v1/gateways", nil)["gateways"].([]any)
+	list, _ := d.MustAPI(http.StatusOK, http.MethodGet, "/api/v1/gateways", nil)["items"].([]any)
 	for _, g := range list {
 		if g, _ := g.(map[string]any); num(g, "version") != 3 || str(g, "status") != "in-sync" {
 			t.Errorf("gateway %v: version %v, status %v", g["id"], g["version"], g["status"])
