@@ -4,7 +4,7 @@ package policy
 const (
 	maxPatterns     = 20_000
 	conflictsWork   = 3_000_000 // visited nodes and comparisons; well below a second
-	maxCostProblems = 20         // of one route: a cost meets each plan's limits
+	maxCostProblems = 20        // of one route: a cost meets each plan's limits
 )
 
 func (v *validator) routes() {
