@@ -226,8 +226,7 @@ func TestLimiter_R036_ALostReplyIsChargedOnceAndNeverReplayed(t *testing.T) {
 		t.Fatal(err)
 	}
 	opts.MinIdleConns = 0 // the one that was pinged is the one that is used
-	client := redis.NewClient(opts)
-	t.Cleanup(func() { _ = client.Close() })
+	client := newClient(t, opts)
 	store := redisstore.New(client, options)
 	n := policy.Numbers{Tokens: 1, Period: 3_600_000_000, Burst: 1000}
 	left := func() int64 { // without spending: nobody draws more than is there
@@ -351,8 +350,7 @@ func TestStore_ServesAUserConfinedToItsKeys(t *testing.T) {
 	}
 	opts.Username, opts.Password = "gateway", "pw"
 	opts.ReadTimeout, opts.DialTimeout, opts.WriteTimeout = 5*time.Second, 5*time.Second, 5*time.Second
-	client := redis.NewClient(opts)
-	t.Cleanup(func() { _ = client.Close() })
+	client := newClient(t, opts)
 	store := redisstore.New(client, options)
 	if err := store.Ping(context.Background()); err != nil {
 		t.Fatal(err)

@@ -20,6 +20,11 @@ func clientTo(t testing.TB, url string) *redis.Client {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return newClient(t, opts)
+}
+
+func newClient(t testing.TB, opts *redis.Options) *redis.Client {
+	t.Helper()
 	client := redis.NewClient(opts)
 	t.Cleanup(func() { _ = client.Close() })
 	return client
@@ -33,9 +38,7 @@ func patient(t testing.TB, url string) *redis.Client {
 		t.Fatal(err)
 	}
 	opts.MaxRetries, opts.ContextTimeoutEnabled = -1, true
-	client := redis.NewClient(opts)
-	t.Cleanup(func() { _ = client.Close() })
-	return client
+	return newClient(t, opts)
 }
 
 func TestStore_Conforms(t *testing.T) {

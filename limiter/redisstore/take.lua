@@ -19,21 +19,30 @@ local keep = 1000 -- ms that a full row is kept
 -- end of prologue
 
 local call, pack, unpack, sub = redis.call, struct.pack, struct.unpack, string.sub
-local fmod, max, format = math.fmod, math.max, string.format
+local fmod, min, format = math.fmod, math.min, string.format
 local RECORD = '<c8I6I6I6I7I7'
+local CHARGE = '<I2c8I6I6I6I6'
 local FORGET = 1000000 -- µs after which a full bucket is as good as absent
 local MAX_PERIOD = 2678400000000 -- µs; beyond it carry() would not be exact
 local EXACT = 9007199254740992
 
+-- a/b rounded up, or 0 when a is not above 0
 local function ceildiv(a, b)
+  if a <= 0 then return 0 end
   local r = fmod(a, b)
   if r == 0 then return a / b end
   return (a - r) / b + 1
 end
 
--- µs until a bucket is full, counted from its own time
+-- µs until a bucket is full, counted from its own time; remembered until the
+-- level changes
 local function untilfull(b)
-  return ceildiv(max(0, b.burst * b.period - b.units), b.tokens)
+  local fill = b.fill
+  if not fill then
+    fill = ceildiv(b.burst * b.period - b.units, b.tokens)
+    b.fill = fill
+  end
+  return fill
 end
 
 -- floor(fraction * period / old) for fraction < old <= MAX_PERIOD, by long
@@ -49,9 +58,11 @@ local function scale(fraction, period, old)
   return q
 end
 
--- the units that a bucket has at now, under its own numbers
+-- the units that a bucket has at now, under its own numbers; its time is not
+-- after now
 local function refilled(b)
-  local elapsed = max(0, now - b.time)
+  local elapsed = now - b.time
+  if elapsed == 0 then return b.units end
   if elapsed >= untilfull(b) then return b.burst * b.period end
   return b.units + elapsed * b.tokens
 end
@@ -90,8 +101,8 @@ local function readrow(key)
     return row
   end
   for at = 2, size, 40 do
-    local b = {}
-    b.hash, b.tokens, b.period, b.burst, b.units, b.time = unpack(RECORD, value, at)
+    local hash, tokens, period, burst, units, time = unpack(RECORD, value, at)
+    local b = { hash = hash, tokens = tokens, period = period, burst = burst, units = units, time = time, fill = false }
     if not sane(b) or row.byhash[b.hash] then
       row.dirty = true
     else
@@ -114,7 +125,8 @@ local function writerow(key, row)
   local parts, longest = { '\1' }, 0
   for _, b in ipairs(row.list) do
     parts[#parts + 1] = pack(RECORD, b.hash, b.tokens, b.period, b.burst, b.units, b.time)
-    longest = max(longest, untilfull(b) - (now - b.time))
+    local left = untilfull(b) - (now - b.time)
+    if left > longest then longest = left end
   end
   call('SET', key, table.concat(parts), 'PX', format('%.0f', ceildiv(longest, 1000) + keep))
 end
@@ -129,7 +141,7 @@ local function touch(c)
   if b.tokens == c.tokens and b.period == c.period and b.burst == c.burst then return units end
   if b.period ~= c.period then units = carry(units, b.period, c.period, c.burst) end
   b.tokens, b.period, b.burst = c.tokens, c.period, c.burst
-  b.units, b.time = math.min(units, c.burst * c.period), now
+  b.units, b.time, b.fill = min(units, c.burst * c.period), now, false
   c.row.dirty = true
   return b.units
 end
@@ -137,12 +149,12 @@ end
 local function spend(c)
   local b = c.row.byhash[c.hash]
   if not b then
-    b = { hash = c.hash, tokens = c.tokens, period = c.period, burst = c.burst }
+    b = { hash = c.hash, tokens = c.tokens, period = c.period, burst = c.burst, units = 0, time = 0, fill = false }
     c.row.list[#c.row.list + 1] = b
     c.row.byhash[c.hash] = b
   end
   c.units = c.units - c.cost * c.period
-  b.units, b.time = c.units, now
+  b.units, b.time, b.fill = c.units, now, false
   c.row.dirty = true
 end
 
@@ -154,14 +166,16 @@ while at <= #requests do
   local charges, admitted, broken, count = {}, true, false, string.byte(requests, at)
   at = at + 1
   for i = 1, count do
-    local c, index = {}
-    index, c.hash, c.tokens, c.period, c.burst, c.cost, at = unpack('<I2c8I6I6I6I6', requests, at)
-    c.row = rows[index]
+    local index, hash, tokens, period, burst, cost, after = unpack(CHARGE, requests, at)
+    local c = {
+      row = rows[index], hash = hash, tokens = tokens, period = period, burst = burst, cost = cost, units = 0, wait = 0,
+    }
+    at = after
     if c.row.broken then
-      broken, admitted, c.units, c.wait = true, false, 0, 0
+      broken, admitted = true, false
     else
       c.units = touch(c)
-      c.wait = ceildiv(max(0, c.cost * c.period - c.units), c.tokens)
+      c.wait = ceildiv(c.cost * c.period - c.units, c.tokens)
       if c.wait > 0 then admitted = false end
     end
     charges[i] = c

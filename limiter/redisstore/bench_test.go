@@ -1,0 +1,80 @@
+package redisstore_test
+
+import (
+	"context"
+	"fmt"
+	"regexp"
+	"strconv"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/headgate/headgate/internal/testkit"
+	"github.com/headgate/headgate/limiter"
+	"github.com/headgate/headgate/limiter/redisstore"
+	"github.com/headgate/headgate/limiter/storetest"
+	"github.com/headgate/headgate/policy"
+)
+
+// BenchmarkTake measures decisions with 64 callers, by number of limits and of
+// calls in flight, and tells what one costs Redis.
+func BenchmarkTake(b *testing.B) {
+	for _, limits := range []int{1, 4} {
+		for _, writers := range []int{1, 2, 4} {
+			b.Run(fmt.Sprintf("limits=%d/writers=%d", limits, writers), func(b *testing.B) {
+				opts, err := redisstore.ClientOptions(testkit.RedisURL(b))
+				if err != nil {
+					b.Fatal(err)
+				}
+				opts.ReadTimeout, opts.WriteTimeout, opts.DialTimeout = time.Second, time.Second, time.Second
+				client := newClient(b, opts)
+				store := redisstore.New(client, redisstore.Options{Deployment: "bench", Writers: writers})
+				benchTake(b, store, limits)
+				b.ReportMetric(scriptMicros(b, client)/float64(b.N), "redis-µs/op")
+			})
+		}
+	}
+}
+
+func benchTake(b *testing.B, store limiter.Store, limits int) {
+	n := policy.Numbers{Tokens: 1, Period: 1, Burst: 1_000_000}
+	var next atomic.Int64
+	b.SetParallelism(32)
+	b.ReportAllocs()
+	b.RunParallel(func(pb *testing.PB) {
+		for pb.Next() {
+			tenant := fmt.Sprintf("ten_%d", next.Add(1)%1000)
+			charges := make([]limiter.Charge, limits)
+			for i := range charges {
+				charges[i] = storetest.Draw(storetest.Tenant(tenant), limitNames[i], n, 1)
+			}
+			if _, err := store.Take(context.Background(), charges); err != nil {
+				b.Error(err)
+				return
+			}
+		}
+	})
+	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "decisions/s")
+}
+
+// scriptMicros is the time that Redis has spent in scripts.
+func scriptMicros(b *testing.B, client *redis.Client) float64 {
+	b.Helper()
+	match := regexp.MustCompile(`cmdstat_evalsha:calls=\d+,usec=(\d+)`).FindStringSubmatch(
+		client.Info(context.Background(), "commandstats").Val())
+	if match == nil {
+		b.Fatal("no script calls counted")
+	}
+	micros, err := strconv.ParseFloat(match[1], 64)
+	if err != nil {
+		b.Fatal(err)
+	}
+	if err := client.ConfigResetStat(context.Background()).Err(); err != nil {
+		b.Fatal(err)
+	}
+	return micros
+}
+
+var limitNames = [...]string{"plan.requests", "shared:search", "route:report.reports", "route:report.burst"}
