@@ -91,7 +91,7 @@ func TestFailMode_R040_DegradedDecisionsAreCountedAndShown(t *testing.T) {
 	if classes["failopen"] != 12 {
 		t.Errorf("classes %v", classes)
 	}
-	if got := f.g.heartbeat(f.clock(), ratesOf(totals{}, f.g.tally.totals(), time.Second)); got.Mode != "degraded" || got.Breaker != "open" || got.FallbackPerS != 12 {
+	if got := f.g.heartbeat(ratesOf(totals{}, f.g.tally.totals(), time.Second)); got.Mode != "degraded" || got.Breaker != "open" || got.FallbackPerS != 12 {
 		t.Errorf("heartbeat %+v", got)
 	}
 }

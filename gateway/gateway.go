@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httputil"
 	"sync/atomic"
+	"time"
 
 	"github.com/headgate/headgate/limiter"
 	"github.com/headgate/headgate/policy"
@@ -29,6 +30,9 @@ type Gateway struct {
 	clockOffset atomic.Int64
 	roundTrip   atomic.Int64 // of the last heartbeat, in µs
 	reached     atomic.Bool  // the last heartbeat got through
+	tried       atomic.Bool  // a heartbeat was tried
+	settled     atomic.Bool  // the start is over; see unready
+	started     time.Time
 	bound       Bound
 }
 
@@ -43,6 +47,7 @@ func New(cfg Config) (*Gateway, error) {
 		invalid: newInvalidLimit(maxInvalidEntries), rescued: newInvalidLimit(1),
 		counter: usage.NewCounter(cfg.Identity.ID, cfg.Identity.Boot),
 		nudge:   make(chan struct{}, 1),
+		started: cfg.Now(),
 	}
 	var err error
 	g.limiter, err = limiter.New(limiter.Config{
@@ -97,9 +102,13 @@ func (g *Gateway) mode() policy.Mode {
 	return policy.ModeNormal
 }
 
+// settleTime bounds how long a start waits for the directory.
+const settleTime = 5 * time.Second
+
 // unready lists why no traffic should be sent here. An outage of Redis is none
 // of it: the fail modes serve, and taking every replica out at once would turn a
-// degraded service into no service.
+// degraded service into no service. Only at the start is the directory waited
+// for, a few seconds at most, where Redis is there to read it from.
 func (g *Gateway) unready() []string {
 	var reasons []string
 	if g.draining.Load() {
@@ -108,7 +117,23 @@ func (g *Gateway) unready() []string {
 	if g.cfg.Policies.Current() == nil {
 		reasons = append(reasons, "no-policy")
 	}
+	if !g.directoryRead() {
+		reasons = append(reasons, "directory-unread")
+	}
 	return reasons
+}
+
+// directoryRead reports whether keys can be looked up, or the start is over.
+func (g *Gateway) directoryRead() bool {
+	if !g.settled.Load() {
+		read := g.cfg.Directory.Place().Epoch != "" || !g.reached.Load()
+		late := g.cfg.Now().Sub(g.started) > settleTime
+		if !late && !(g.tried.Load() && read) {
+			return false
+		}
+		g.settled.Store(true)
+	}
+	return true
 }
 
 // requestID keeps a trusted proxy's request id if it is one, else makes one.

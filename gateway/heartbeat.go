@@ -21,7 +21,7 @@ const (
 
 // beatLoop sends a heartbeat every 2 s and at each change.
 func (g *Gateway) beatLoop(ctx context.Context) error {
-	started, before, at := g.cfg.Now(), g.tally.totals(), time.Now()
+	before, at := g.tally.totals(), time.Now()
 	ticker := time.NewTicker(beatEvery)
 	defer ticker.Stop()
 	rates := policy.Heartbeat{}
@@ -31,7 +31,7 @@ func (g *Gateway) beatLoop(ctx context.Context) error {
 			rates = ratesOf(before, now, elapsed)
 			before, at = now, time.Now()
 		}
-		g.beat(ctx, g.heartbeat(started, rates))
+		g.beat(ctx, g.heartbeat(rates))
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
@@ -63,7 +63,8 @@ func (g *Gateway) beat(ctx context.Context, b policy.Heartbeat) {
 	sent := g.cfg.Now()
 	_, redisNow, err := g.cfg.Reporter.Beat(ctx, b)
 	back := g.cfg.Now()
-	if was := g.reached.Swap(err == nil); was != (err == nil) {
+	was := g.reached.Swap(err == nil)
+	if first := !g.tried.Swap(true); first || was != (err == nil) {
 		g.cfg.Log.Info("heartbeat", "reached_redis", err == nil)
 	}
 	if err != nil {
@@ -76,12 +77,12 @@ func (g *Gateway) beat(ctx context.Context, b policy.Heartbeat) {
 }
 
 // heartbeat says what the replica enforces and how it fares.
-func (g *Gateway) heartbeat(started time.Time, rates policy.Heartbeat) policy.Heartbeat {
+func (g *Gateway) heartbeat(rates policy.Heartbeat) policy.Heartbeat {
 	status := g.cfg.Policies.Status()
 	b := rates
 	b.ID, b.Boot = g.cfg.Identity.ID, g.cfg.Identity.Boot
 	b.Host, _ = os.Hostname()
-	b.Zone, b.Build, b.Started = g.cfg.Zone, g.cfg.Build, started.UTC()
+	b.Zone, b.Build, b.Started = g.cfg.Zone, g.cfg.Build, g.started.UTC()
 	b.NACK = status.NACK
 	if snap := g.cfg.Policies.Current(); snap != nil {
 		b.Digest, b.Version, b.Since = snap.Digest, snap.Version, snap.Since

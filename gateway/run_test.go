@@ -12,19 +12,23 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9/logging"
 	"go.uber.org/goleak"
 
 	"github.com/headgate/headgate/limiter/memstore"
+	"github.com/headgate/headgate/policy"
 	"github.com/headgate/headgate/usage"
 )
 
 func TestMain(m *testing.M) {
-	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("net/http.(*persistConn).writeLoop"), goleak.IgnoreAnyFunction("net/http.(*persistConn).readLoop"))
+	logging.Disable()
+	goleak.VerifyTestMain(m)
 }
 
 func TestConfig_AllProblemsAreReportedAtOnce(t *testing.T) {
@@ -151,6 +155,24 @@ func TestRun_R050_ReadinessSaysWhyNot(t *testing.T) {
 	f.policies.set(snapshot(t, 1, testPolicy))
 	if status, text := get(t, "http://"+bound.Admin+"/readyz"); status != 200 || !strings.Contains(text, `"ready":true`) {
 		t.Errorf("with one: %d %s", status, text)
+	}
+}
+
+func TestRun_StartWaitsForTheDirectoryButNotForEver(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, testPolicy, nil)
+	unread := func() bool { return slices.Contains(f.g.unready(), "directory-unread") }
+	if !unread() {
+		t.Error("ready before anything was read")
+	}
+	f.g.beat(t.Context(), f.g.heartbeat(policy.Heartbeat{}))
+	if unread() {
+		t.Error("not ready although the directory was read")
+	}
+	late := newFixture(t, testPolicy, nil)
+	late.advance(settleTime + time.Second)
+	if slices.Contains(late.g.unready(), "directory-unread") {
+		t.Error("still not ready")
 	}
 }
 
