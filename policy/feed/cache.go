@@ -187,7 +187,9 @@ func (c *cache) land(id recordID, f *flight) {
 func (c *cache) offer(id recordID, rec *record, changes uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.changes == changes && rec.signed.Seq >= c.floorOf(id) {
+	e, _ := c.records.Peek(id)
+	known := e.live() && e.floor == rec.signed.Seq
+	if c.changes == changes && rec.signed.Seq >= e.floor && !known {
 		c.put(id, rec)
 	}
 }
@@ -251,18 +253,19 @@ func (c *cache) restore(signed policy.SignedRecord) {
 }
 
 // all lists the live records, the longest unused first, and empties the
-// journal: what is told to it from now on comes after them.
-func (c *cache) all() []policy.SignedRecord {
+// journal: what is told to it from now on comes after them. Place is that of a
+// reset that was not written yet, or nil.
+func (c *cache) all() (records []policy.SignedRecord, place *policy.Place) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.journal.take()
+	place = c.journal.take()
 	out := make([]policy.SignedRecord, 0, c.live)
 	for _, e := range c.records.Values() {
 		if e.live() {
 			out = append(out, e.signed())
 		}
 	}
-	return out
+	return out, place
 }
 
 func (c *cache) sizes() (records, unknown int) {

@@ -21,7 +21,7 @@ func (w *Watcher) enforce(ctx context.Context, s *Snapshot, p policy.SignedPolic
 	w.nack = nil
 	w.current.Store(s)
 	w.mu.Unlock()
-	w.tried = refusal{}
+	w.tried, w.signature = refusal{}, p.Signature
 	w.cfg.Log.InfoContext(ctx, "policy in force", "version", s.Version, "digest", s.Digest)
 	w.cfg.OnChange()
 }
@@ -122,7 +122,7 @@ func (w *Watcher) load() {
 		w.cfg.Log.Error("copy of the policy on disk refused", "version", p.Version, "code", code, "detail", detail)
 		return
 	}
-	s.Since = found.copy.Since
+	s.Since, w.signature = found.copy.Since, p.Signature
 	w.mark = mark{Version: s.Version, Digest: s.Digest}
 	w.current.Store(s)
 }

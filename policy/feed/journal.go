@@ -111,12 +111,15 @@ func (j *journal) pending() (lines []byte, count int, anew bool) {
 	return lines, count, false
 }
 
-// take empties the journal: its cache is being written whole.
-func (j *journal) take() {
+// take empties the journal: its cache is being written whole. It returns the
+// place of a reset since the last time, or nil.
+func (j *journal) take() *policy.Place {
 	j.mu.Lock()
 	defer j.mu.Unlock()
+	place := j.place
 	j.lines.Reset()
-	j.count, j.anew = 0, false
+	j.count, j.anew, j.place = 0, false, nil
+	return place
 }
 
 // encodeLine is 8 hex digits of CRC-32, a space, JSON and a line feed.

@@ -98,9 +98,13 @@ func (j *journalFile) rewrite() error {
 		}
 		j.f = nil
 	}
-	// The place first: a change that comes between is then followed twice.
+	// The place first: a change that comes between is then followed twice. After
+	// a reset the cache is ahead of the place for a moment.
 	place := j.d.Place()
-	records := j.d.cache.all()
+	records, reset := j.d.cache.all()
+	if reset != nil && reset.Epoch != place.Epoch {
+		place = *reset
+	}
 	err := replaceFile(j.path, func(w io.Writer) error {
 		return writeDirectory(w, fileHead{Deployment: j.d.cfg.Deployment, Place: place}, records)
 	})

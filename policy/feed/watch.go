@@ -19,9 +19,10 @@ const (
 	bodyTimeout = 5 * time.Second
 	// maxVersion is the largest number that Redis' Lua counts exactly.
 	maxVersion = 1 << 53
-	// retryRefused is how long an offer that was refused is left alone: it could
-	// only be mended in place, and checking it again and again costs CPU.
-	retryRefused = 5 * time.Second
+	// retryMendable is how long an offer is left alone whose body could be mended
+	// in place. Any other that was refused stays refused: its head would have to
+	// change before the verdict could.
+	retryMendable = time.Second
 )
 
 // head is what Redis offers, as text that is not believed yet.
@@ -31,10 +32,15 @@ type head struct {
 	raw   string // everything, to tell one offer from another
 }
 
-// refusal remembers an offer that cannot be used.
+// refusal remembers an offer that cannot be used, so that a large document is
+// not examined on each poll.
 type refusal struct {
-	raw string
-	at  time.Time
+	raw   string
+	until time.Time // zero: for good
+}
+
+func (r refusal) covers(h head, now time.Time) bool {
+	return r.raw == h.raw && (r.until.IsZero() || now.Before(r.until))
 }
 
 // stampSeen is the newest stamp with a good signature.
@@ -93,14 +99,14 @@ func decodeHead(f []string) (head, error) {
 // consider holds the order of docs/redis.md: marks first, then the body.
 func (w *Watcher) consider(ctx context.Context, h head) pace {
 	if c := w.current.Load(); c != nil && c.Version == h.offer.Version && c.Digest == h.offer.Digest {
-		w.accepted(ctx)
+		w.confirm(ctx, c, h.offer)
 		return calm
 	}
 	if code, detail := w.checkMarks(h.offer); code != "" {
 		w.refuse(ctx, h.offer.Version, code, detail)
 		return calm
 	}
-	if h.raw == w.tried.raw && w.cfg.Now().Sub(w.tried.at) < retryRefused {
+	if w.tried.covers(h, w.cfg.Now()) {
 		return calm
 	}
 	body, err := w.fetchBody(ctx, h.offer.Version)
@@ -112,14 +118,39 @@ func (w *Watcher) consider(ctx context.Context, h head) pace {
 	snapshot, code, detail := w.examine(h.offer)
 	if code != "" {
 		w.refuse(ctx, h.offer.Version, code, detail)
-		if code == policy.NACKMissingBody {
-			return hasty // head first, body soon: the console is putting it back
-		}
-		w.tried = refusal{raw: h.raw, at: w.cfg.Now()}
-		return calm
+		return w.setAside(h, code)
 	}
 	w.enforce(ctx, snapshot, h.offer)
 	return calm
+}
+
+// setAside says when an offer that was refused is looked at again.
+func (w *Watcher) setAside(h head, code string) pace {
+	switch code {
+	case policy.NACKMissingBody:
+		return hasty // the console is putting it back
+	case policy.NACKBadDigest, policy.NACKTooLarge:
+		w.tried = refusal{raw: h.raw, until: w.cfg.Now().Add(retryMendable)}
+	default:
+		w.tried = refusal{raw: h.raw}
+	}
+	return calm
+}
+
+// confirm deals with an offer of the version in force. It may have been signed
+// anew, because the key is being rotated: then the copy on disk must not keep
+// the old signature, or it is worth nothing once the old key is gone.
+func (w *Watcher) confirm(ctx context.Context, c *Snapshot, offer policy.SignedPolicy) {
+	if !bytes.Equal(offer.Signature, w.signature) || offer.Parent != c.Parent {
+		offer.Body = c.Body
+		if err := policy.VerifyPolicy(w.cfg.PublicKeys, w.cfg.Deployment, offer); err != nil {
+			w.refuse(ctx, offer.Version, policy.NACKBadSignature, "of the version in force: "+err.Error())
+			return
+		}
+		w.save(ctx, copyOf(offer, c.Since))
+		w.signature = offer.Signature
+	}
+	w.accepted(ctx)
 }
 
 // checkMarks refuses what would lead back. The version in force itself is not

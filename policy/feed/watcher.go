@@ -63,7 +63,9 @@ type Watcher struct {
 	diskFault string
 
 	saving sync.WaitGroup
-	tried  refusal // of Run's goroutine alone
+
+	tried     refusal // of Run's goroutine alone, as is
+	signature []byte  // of the version in force, as it was last verified and saved
 }
 
 // NewWatcher checks cfg and loads the last good copy from disk, verified like
