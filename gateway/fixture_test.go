@@ -185,7 +185,7 @@ func (s *brokenStore) fail(broken bool) { s.mu.Lock(); defer s.mu.Unlock(); s.br
 
 // fixture is a gateway on fakes with a clock that stands still.
 type fixture struct {
-	t         *testing.T
+	t         testing.TB
 	g         *Gateway
 	policies  *fakePolicies
 	directory *fakeDirectory
@@ -202,7 +202,7 @@ func (f *fixture) clock() time.Time { f.mu.Lock(); defer f.mu.Unlock(); return f
 func (f *fixture) advance(d time.Duration) { f.mu.Lock(); defer f.mu.Unlock(); f.now = f.now.Add(d) }
 
 // newFixture makes a gateway in front of an upstream; changes may alter its configuration.
-func newFixture(t *testing.T, source string, upstream http.Handler, changes ...func(*Config)) *fixture {
+func newFixture(t testing.TB, source string, upstream http.Handler, changes ...func(*Config)) *fixture {
 	t.Helper()
 	f := &fixture{
 		t: t, policies: &fakePolicies{}, reporter: &fakeReporter{beaten: make(chan struct{}, 100)},

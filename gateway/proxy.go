@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
-	"log/slog"
+	"log"
 	"net"
 	"net/http"
 	"net/http/httputil"
@@ -82,7 +82,7 @@ func (g *Gateway) newProxy() *httputil.ReverseProxy {
 		Rewrite: g.rewrite, ModifyResponse: g.modifyResponse, ErrorHandler: g.upstreamFailed,
 		Transport:  upstreamTransport(g.cfg.UpstreamTimeout),
 		BufferPool: &buffers{},
-		ErrorLog:   slog.NewLogLogger(g.cfg.Log.Handler(), slog.LevelDebug),
+		ErrorLog:   log.New(serverLog{g.cfg.Log}, "", 0),
 	}
 }
 

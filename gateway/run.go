@@ -1,10 +1,12 @@
 package gateway
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log"
 	"log/slog"
 	"net"
 	"net/http"
@@ -146,7 +148,7 @@ func (g *Gateway) server(h http.Handler) *http.Server {
 	return &http.Server{
 		Handler: h, ReadHeaderTimeout: readHeaderTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeaderBytes,
 		DisableGeneralOptionsHandler: true,
-		ErrorLog:                     slog.NewLogLogger(g.cfg.Log.Handler(), slog.LevelDebug),
+		ErrorLog:                     log.New(serverLog{g.cfg.Log}, "", 0),
 	}
 }
 
@@ -169,4 +171,21 @@ func (g *Gateway) writeAddresses() error {
 		return fmt.Errorf("--addr-file: %w", err)
 	}
 	return nil
+}
+
+// serverLog takes the lines of net/http. What callers can cause at will (bad
+// handshakes, broken requests) is for debugging; a panic is a fault of ours.
+type serverLog struct{ log *slog.Logger }
+
+// maxLogged bounds one line of net/http in the log, in bytes.
+const maxLogged = 8 << 10
+
+// Write logs one line.
+func (s serverLog) Write(line []byte) (int, error) {
+	level := slog.LevelDebug
+	if bytes.Contains(line, []byte("panic")) {
+		level = slog.LevelError
+	}
+	s.log.Log(context.Background(), level, "http server", "text", string(bytes.TrimSpace(line[:min(len(line), maxLogged)])))
+	return len(line), nil
 }

@@ -304,6 +304,20 @@ func TestLog_R128_RefusalsAreSummedUpAndSecretsNeverAppear(t *testing.T) {
 	}
 }
 
+func TestLog_OnlyFaultsOfOursAreErrors(t *testing.T) {
+	t.Parallel()
+	var out bytes.Buffer
+	w := serverLog{slog.New(slog.NewJSONHandler(&out, nil))}
+	_, _ = w.Write([]byte("http: TLS handshake error from 192.0.2.1"))
+	if out.Len() != 0 {
+		t.Errorf("what callers cause is logged: %s", out.String())
+	}
+	n, err := w.Write([]byte("http: panic serving 192.0.2.1: " + strings.Repeat("x", 1<<20)))
+	if err != nil || n < 1<<20 || !strings.Contains(out.String(), `"level":"ERROR"`) || out.Len() > 2*maxLogged {
+		t.Errorf("%d bytes taken, %v; log of %d bytes", n, err, out.Len())
+	}
+}
+
 func TestMetrics_B7_LabelsAreBounded(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, testPolicy, nil)
