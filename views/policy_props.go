@@ -97,13 +97,14 @@ type PublicationProps struct {
 	Known         bool      // false while Redis, which carries heartbeats, is away
 	Since         time.Time // since when it is not known
 	On, Of, Nacks int
+	Settling      bool          // Rows are older than the count
 	After         time.Duration // until the last of them
 	Rows          []PublicationRow
 }
 
 // Done reports whether there is nothing left to wait for.
 func (p PublicationProps) Done() bool {
-	return p.Version != p.Head || p.Known && p.Of > 0 && p.On == p.Of
+	return p.Version != p.Head || p.Known && p.Of > 0 && p.On == p.Of && !p.Settling
 }
 
 // Line is the one sentence about a publication.
@@ -120,7 +121,7 @@ func (p PublicationProps) tone() string {
 		return "info"
 	case p.Nacks > 0:
 		return "bad"
-	case p.Done():
+	case p.Known && p.Of > 0 && p.On == p.Of:
 		return "ok"
 	}
 	return "warn"
@@ -143,7 +144,8 @@ type PublicationRow struct {
 	Status         string
 	Age            time.Duration
 	On             bool
-	After          string
+	Took           time.Duration // from publishing until it was in force there; 0 when unknown
+	After          string        // Took in words
 	NACK           string
 }
 

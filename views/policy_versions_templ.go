@@ -772,7 +772,7 @@ func VersionStatus(p PublicationProps) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		if p.Known && p.On > 0 && p.On == p.Of {
+		if p.Known && p.On > 0 && p.On == p.Of && p.After > 0 {
 			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 54, "<span class=\"muted small\">after ")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err

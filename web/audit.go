@@ -65,7 +65,7 @@ func objectURL(object, id string) string {
 // fieldChanges compares two JSON objects field by field. What is not an object
 // is compared as a whole.
 func fieldChanges(before, after json.RawMessage) []ui.DiffRow {
-	b, a := fieldsOf(before), fieldsOf(after)
+	b, a := auditFields(before), auditFields(after)
 	var names []string
 	for k := range b {
 		names = append(names, k)
@@ -90,7 +90,7 @@ func fieldChanges(before, after json.RawMessage) []ui.DiffRow {
 	return rows
 }
 
-func fieldsOf(raw json.RawMessage) map[string]string {
+func auditFields(raw json.RawMessage) map[string]string {
 	raw = bytes.TrimSpace(raw)
 	if len(raw) == 0 || bytes.Equal(raw, []byte("null")) {
 		return nil

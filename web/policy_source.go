@@ -165,6 +165,14 @@ func (s *Server) draftRebase(w http.ResponseWriter, r *http.Request) error {
 func (s *Server) draftPublish(w http.ResponseWriter, r *http.Request) error {
 	f := form.Parse(r, "etag", "note")
 	id := chi.URLParam(r, "draft")
+	if f.Get("note") == "" {
+		e, err := s.loadEditor(r.Context(), id)
+		if err != nil {
+			return err
+		}
+		f.Fail("note", "Say why; it stands beside the version for ever.")
+		return s.renderReview(w, r, http.StatusUnprocessableEntity, e, f)
+	}
 	v, err := s.Policies.PublishDraft(r.Context(), actor(r), id, f.Get("etag"), f.Get("note"))
 	ce, _ := errors.AsType[*console.Error](err)
 	if ce != nil && (ce.Code == console.CodeConflict || ce.Code == console.CodeInvalid) {

@@ -115,41 +115,45 @@ func (s *Server) versionStatus(w http.ResponseWriter, r *http.Request) error {
 	return s.render(w, r, http.StatusOK, views.VersionStatus(s.publication(r, v, head.Number)))
 }
 
-// publication says which gateways enforce a version. It asks Redis only while
-// Redis is known to answer; otherwise it says since when nothing is known.
+// publication says which gateways enforce a version. The count is asked of Redis
+// while Redis is known to answer, so that the page after a publication is not
+// behind; the rows are those of the last snapshot.
 func (s *Server) publication(r *http.Request, v console.Version, head int64) views.PublicationProps {
 	h := s.Fleet.Health(r.Context())
 	p := views.PublicationProps{Version: v.Number, Head: head, Now: s.Now(), Known: h.FleetKnown, Since: h.RedisSince}
-	replicas := h.Replicas
-	if h.RedisUp {
-		if fresh, err := s.Fleet.Replicas(r.Context()); err == nil {
-			replicas, p.Known = fresh, true
-		}
-	}
-	for _, rep := range replicas {
+	for _, rep := range h.Replicas {
 		if rep.Status == console.StatusGone {
 			continue
 		}
-		p.Of++
-		row := views.PublicationRow{ID: rep.ID, Host: rep.Host, Zone: rep.Zone, Version: rep.Version, Status: string(rep.Status), Age: rep.Age}
-		if rep.Version == v.Number && rep.Digest == v.Digest && rep.Status != console.StatusSilent {
-			p.On++
-			row.On = true
-			if took := rep.Since.Sub(v.CreatedAt); took >= 0 && took < time.Hour {
-				row.After = ui.Span(took)
-				p.After = max(p.After, took)
-			}
+		row := publicationRow(rep, v)
+		if p.Of++; row.On {
+			p.On, p.After = p.On+1, max(p.After, row.Took)
 		}
-		if rep.NACK != nil {
-			row.NACK = rep.NACK.Code + ": " + rep.NACK.Detail
-			if rep.NACK.Version == v.Number {
-				p.Nacks++
-			}
+		if rep.NACK != nil && rep.NACK.Version == v.Number {
+			p.Nacks++
 		}
 		p.Rows = append(p.Rows, row)
 	}
+	if h.RedisUp && v.Number == head {
+		if c := s.Fleet.WaitVersion(r.Context(), v.Number, 0); c.Known {
+			p.Settling = c.On != p.On || c.Of != p.Of
+			p.Known, p.On, p.Of, p.Nacks = true, c.On, c.Of, len(c.Nacks)
+		}
+	}
 	slices.SortFunc(p.Rows, func(a, b views.PublicationRow) int { return strings.Compare(a.ID, b.ID) })
 	return p
+}
+
+func publicationRow(rep console.Replica, v console.Version) views.PublicationRow {
+	row := views.PublicationRow{ID: rep.ID, Host: rep.Host, Zone: rep.Zone, Version: rep.Version, Status: string(rep.Status), Age: rep.Age,
+		On: rep.Version == v.Number && rep.Digest == v.Digest && rep.Status != console.StatusSilent}
+	if took := rep.Since.Sub(v.CreatedAt); row.On && took >= 0 && took < time.Hour {
+		row.Took, row.After = took, ui.Span(took)
+	}
+	if rep.NACK != nil {
+		row.NACK = rep.NACK.Code + ": " + rep.NACK.Detail
+	}
+	return row
 }
 
 func (s *Server) versionDiff(w http.ResponseWriter, r *http.Request) error {
@@ -178,6 +182,10 @@ func (s *Server) versionRollback(w http.ResponseWriter, r *http.Request) error {
 	v, err := s.versionOf(r)
 	if err != nil {
 		return err
+	}
+	if f.Get("note") == "" {
+		f.Fail("note", "Say why; it stands beside the version for ever.")
+		return s.renderVersion(w, r, http.StatusUnprocessableEntity, v, f)
 	}
 	to, err := s.Policies.Rollback(r.Context(), actor(r), v.Number, f.Get("note"))
 	if ce, ok := errors.AsType[*console.Error](err); ok && (ce.Code == console.CodeInvalid || ce.Code == console.CodeConflict) {

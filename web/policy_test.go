@@ -1,0 +1,589 @@
+package web_test
+
+import (
+	"fmt"
+	"net/url"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/headgate/headgate/console"
+	"github.com/headgate/headgate/policy"
+	"github.com/headgate/headgate/web/webtest"
+)
+
+const document = `apiVersion: headgate/v1
+shared:
+  - {name: search, per: tenant, rate: 300/minute, burst: 60}
+plans:
+  free:
+    limits: [{name: requests, per: tenant, counts: requests, rate: 60/minute, burst: 60}]
+  pro:
+    limits: [{name: requests, per: tenant, counts: requests, rate: 6000/minute, burst: 500}]
+routes:
+  - name: report
+    match: ["GET /v1/reports/{id}"]
+    identity: api_key
+    motive: fairness
+    cost: 2
+    limits: [{name: reports, per: tenant, rate: 100/90s, burst: 20}]
+    uses: [search]
+    on_store_failure: {mode: open, fallback: {rate: 200/minute, burst: 200}}
+  - name: everything
+    match: ["/"]
+    identity: api_key
+    motive: fairness
+    on_store_failure: {mode: closed}
+`
+
+// edited is a world with three gateways, version 1 and a draft of an editor.
+type edited struct {
+	*webtest.World
+	owner, editor *webtest.Client
+	draft, path   string
+}
+
+func edit(t *testing.T) edited {
+	t.Helper()
+	w := webtest.New(t)
+	w.Feed.Gateways(3)
+	if _, err := w.Web.Policies.Publish(t.Context(), w.Actor(console.RoleOwner), []byte(document), 0, "first"); err != nil {
+		t.Fatal(err)
+	}
+	e := edited{World: w, owner: w.As(t, console.RoleOwner), editor: w.As(t, console.RoleEditor)}
+	a := e.editor.Post("/policy/drafts", url.Values{"name": {"tighter"}})
+	if a.StatusCode != 303 {
+		t.Fatalf("new draft: %d %s", a.StatusCode, a.Text)
+	}
+	e.path = a.Header.Get("Location")
+	e.draft = strings.TrimPrefix(e.path, "/policy/drafts/")
+	return e
+}
+
+var (
+	formPattern  = regexp.MustCompile(`(?s)<form[^>]*method="post"[^>]*action="([^"]*)"[^>]*>(.*?)</form>`)
+	inputPattern = regexp.MustCompile(`(?s)<input([^>]*)>`)
+	areaPattern  = regexp.MustCompile(`(?s)<textarea([^>]*)>(.*?)</textarea>`)
+	pickPattern  = regexp.MustCompile(`(?s)<select([^>]*)>(.*?)</select>`)
+	chosen       = regexp.MustCompile(`<option value="([^"]*)" selected`)
+	attrPattern  = regexp.MustCompile(`([a-z-]+)="([^"]*)"`)
+)
+
+func attrs(s string) map[string]string {
+	m := map[string]string{}
+	for _, a := range attrPattern.FindAllStringSubmatch(s, -1) {
+		m[a[1]] = unescape(a[2])
+	}
+	if strings.Contains(s, " checked") {
+		m["checked"] = "yes"
+	}
+	return m
+}
+
+func unescape(s string) string {
+	return strings.NewReplacer("&amp;", "&", "&lt;", "<", "&gt;", ">", "&#34;", `"`, "&#39;", "'").Replace(s)
+}
+
+// formOn reads a form of a page as a browser would send it: the one with the
+// action whose fields include all of has.
+func formOn(t *testing.T, page, action string, has ...string) url.Values {
+	t.Helper()
+next:
+	for _, f := range formPattern.FindAllStringSubmatch(page, -1) {
+		if unescape(f[1]) != action {
+			continue
+		}
+		v := url.Values{}
+		for _, in := range inputPattern.FindAllStringSubmatch(f[2], -1) {
+			if a := attrs(in[1]); a["type"] != "checkbox" || a["checked"] != "" {
+				v.Add(a["name"], a["value"])
+			}
+		}
+		for _, ta := range areaPattern.FindAllStringSubmatch(f[2], -1) {
+			v.Add(attrs(ta[1])["name"], unescape(ta[2]))
+		}
+		for _, s := range pickPattern.FindAllStringSubmatch(f[2], -1) {
+			if m := chosen.FindStringSubmatch(s[2]); m != nil {
+				v.Add(attrs(s[1])["name"], m[1])
+			}
+		}
+		for _, name := range has {
+			if !v.Has(name) {
+				continue next
+			}
+		}
+		return v
+	}
+	t.Fatalf("no form %s with %v on the page:\n%s", action, has, page)
+	return nil
+}
+
+func TestDraft_LimitIsChangedByFormAndPublished(t *testing.T) {
+	t.Parallel()
+	e := edit(t)
+	page := e.editor.Get(e.path)
+	f := formOn(t, page.Text, e.path+"/sections", "plan-free-l0-count")
+	if f.Get("plan-free-l0-count") != "60" || f.Get("plan-free-l0-unit") != "minute" || f.Get("plan-free-l0-burst") != "60" {
+		t.Fatalf("form = %v", f)
+	}
+	f.Set("plan-free-l0-count", "10")
+	f.Set("plan-free-l0-burst", "10")
+	f.Set("act", "save")
+	if a := e.editor.Post(e.path+"/sections", f); a.StatusCode != 303 {
+		t.Fatalf("save: %d %s", a.StatusCode, a.Text)
+	}
+	if a := e.editor.Post(e.path+"/publish", url.Values{"etag": {"x"}, "note": {"x"}}); a.StatusCode != 403 {
+		t.Errorf("an editor publishes: %d", a.StatusCode)
+	}
+	review := e.owner.Get(e.path + "/review")
+	if !strings.Contains(review.Text, "plans.free") || !strings.Contains(review.Text, "tighter") {
+		t.Errorf("review does not show the change:\n%s", review.Text)
+	}
+	p := formOn(t, review.Text, e.path+"/publish")
+	p.Set("note", "they asked for it")
+	a := e.owner.Post(e.path+"/publish", p)
+	if a.StatusCode != 303 || a.Header.Get("Location") != "/policy/versions/2" {
+		t.Fatalf("publish: %d %s", a.StatusCode, a.Text)
+	}
+	version := e.owner.Get("/policy/versions/2").Text
+	if !strings.Contains(version, "3 of 3 enforce v2") || !strings.Contains(version, "they asked for it") || !strings.Contains(version, "Roll back to v1") {
+		t.Errorf("publication page:\n%s", version)
+	}
+	if live := e.owner.Get("/policy").Text; !strings.Contains(live, "10/minute") || !strings.Contains(live, "Policy v2") {
+		t.Error("the live page does not show the new limit")
+	}
+}
+
+func TestDraft_EverySectionComesBackAsItWas(t *testing.T) {
+	t.Parallel()
+	e := edit(t)
+	before, err := e.Web.Policies.GetDraft(t.Context(), e.draft)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, _ := policy.Parse([]byte(before.Source))
+	for _, field := range []string{"general-headers", "global-limits", "shared-l0-count", "plan-free-l0-count", "plan-pro-l0-count", "route-0-match", "route-1-match"} {
+		f := formOn(t, e.editor.Get(e.path).Text, e.path+"/sections", field)
+		f.Set("act", "save")
+		if a := e.editor.Post(e.path+"/sections", f); a.StatusCode != 303 {
+			t.Fatalf("%s: %d %s", field, a.StatusCode, a.Text)
+		}
+	}
+	after, err := e.Web.Policies.GetDraft(t.Context(), e.draft)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, report := policy.Parse([]byte(after.Source))
+	if got == nil || string(got.Canonical()) != string(want.Canonical()) {
+		t.Errorf("saving without a change changed the policy: %v\n%s", report, after.Source)
+	}
+}
+
+func TestDraft_NumbersThatMeanTwoThingsAreRefusedBesideTheField(t *testing.T) {
+	t.Parallel()
+	e := edit(t)
+	for _, typed := range []string{"1,000", "1.000", "1e3", "-1", "", "ten", "99999999999999999999"} {
+		f := formOn(t, e.editor.Get(e.path).Text, e.path+"/sections", "plan-free-l0-count")
+		f.Set("plan-free-l0-count", typed)
+		f.Set("act", "save")
+		a := e.editor.Post(e.path+"/sections", f)
+		if a.StatusCode != 422 || !strings.Contains(a.Text, `id="f-plan-free-l0-count-error"`) || !strings.Contains(a.Text, `value="`+typed+`"`) {
+			t.Errorf("%q: %d, message beside the field or input lost", typed, a.StatusCode)
+		}
+	}
+	d, err := e.Web.Policies.GetDraft(t.Context(), e.draft)
+	if err != nil || !strings.Contains(d.Source, "60/minute") {
+		t.Errorf("a refused form changed the draft: %v", err)
+	}
+}
+
+func TestDraft_PlansRoutesAndLimitsAreAddedAndRemoved(t *testing.T) {
+	t.Parallel()
+	e := edit(t)
+	post := func(action string, f url.Values) {
+		t.Helper()
+		if a := e.editor.Post(action, f); a.StatusCode != 303 {
+			t.Fatalf("%s %v: %d %s", action, f, a.StatusCode, a.Text)
+		}
+	}
+	section := func(field, act string) {
+		t.Helper()
+		f := formOn(t, e.editor.Get(e.path).Text, e.path+"/sections", field)
+		f.Set("act", act)
+		post(e.path+"/sections", f)
+	}
+	add := func(kind string, fields url.Values) {
+		t.Helper()
+		f := formOn(t, e.editor.Get(e.path).Text, e.path+"/add")
+		f.Set("kind", kind)
+		for k, v := range fields {
+			f[k] = v
+		}
+		post(e.path+"/add", f)
+	}
+	add("plan", url.Values{"name": {"scale"}})
+	add("route", url.Values{"name": {"login"}, "match": {"POST /login"}, "mode": {"closed"}})
+	section("plan-scale-l0-count", "add-limit")
+	section("plan-pro-l0-count", "remove-limit-0")
+	section("plan-free-l0-count", "remove")
+	section("route-1-match", "remove")
+	d, err := e.Web.Policies.GetDraft(t.Context(), e.draft)
+	if err != nil {
+		t.Fatal(err)
+	}
+	doc, _ := policy.ParseLoose([]byte(d.Source))
+	if doc == nil {
+		t.Fatalf("unreadable:\n%s", d.Source)
+	}
+	if _, ok := doc.Plans["free"]; ok || len(doc.Plans["scale"].Limits) != 2 || len(doc.Plans["pro"].Limits) != 0 {
+		t.Errorf("plans = %+v", doc.Plans)
+	}
+	if len(doc.Routes) != 2 || doc.Routes[1].Name != "login" || doc.Routes[1].OnStoreFailure.Mode != policy.FailClosed {
+		t.Errorf("routes = %+v", doc.Routes)
+	}
+}
+
+func TestDraft_FailModeIsChangedByForm(t *testing.T) {
+	t.Parallel()
+	e := edit(t)
+	f := formOn(t, e.editor.Get(e.path).Text, e.path+"/sections", "route-0-mode")
+	if f.Get("route-0-l0-unit") != "1m30s" || f.Get("route-0-uses[]") != "search" {
+		t.Errorf("form = %v", f)
+	}
+	f.Set("route-0-mode", "closed")
+	f.Del("route-0-uses[]")
+	f.Set("act", "save")
+	if a := e.editor.Post(e.path+"/sections", f); a.StatusCode != 303 {
+		t.Fatalf("%d %s", a.StatusCode, a.Text)
+	}
+	d, _ := e.Web.Policies.GetDraft(t.Context(), e.draft)
+	doc, report := policy.Parse([]byte(d.Source))
+	if doc == nil || doc.Routes[0].OnStoreFailure.Fallback != nil || len(doc.Routes[0].Uses) != 0 {
+		t.Errorf("%v\n%s", report, d.Source)
+	}
+}
+
+const fiveMistakes = `apiVersion: headgate/v1
+plans:
+  free:
+    limits: [{name: requests, per: tenant, counts: requests, rate: 60/minute, burst: 60}, {name: requests, per: tenant, rate: 0/minute, burst: 7}]
+  pro:
+    limits: [{name: requests, per: global, counts: requests, rate: 6000/minute, burst: 500}]
+routes:
+  - name: everything
+    match: ["/"]
+    identity: api_key
+    motive: abuse
+    uses: [nothing]
+    on_store_failure: {mode: open, fallback: unlimited}
+`
+
+func TestDraft_ProblemsStandInTheListAndBesideTheFieldsAndBlockPublishing(t *testing.T) {
+	t.Parallel()
+	e := edit(t)
+	f := formOn(t, e.editor.Get(e.path+"/source").Text, e.path+"/source")
+	f.Set("source", fiveMistakes)
+	saved := e.editor.Post(e.path+"/source", f)
+	_, report := policy.ParseLoose([]byte(fiveMistakes))
+	if saved.StatusCode != 422 || len(report.Problems) < 5 {
+		t.Fatalf("save: %d with %v", saved.StatusCode, report.Problems)
+	}
+	page := e.editor.Get(e.path).Text
+	for _, p := range report.Problems {
+		if !strings.Contains(page, p.Path) || !strings.Contains(unescape(page), p.Message) {
+			t.Errorf("problem %v is not on the page", p)
+		}
+	}
+	if got := strings.Count(page, `<tr class="problem">`); got != len(report.Problems) {
+		t.Errorf("%d problems listed, want %d", got, len(report.Problems))
+	}
+	if got := strings.Count(page, `class="error"`); got < len(report.Problems)-1 {
+		t.Errorf("%d messages beside fields for %d problems", got, len(report.Problems))
+	}
+	d, _ := e.Web.Policies.GetDraft(t.Context(), e.draft)
+	a := e.owner.Post(e.path+"/publish", url.Values{"etag": {d.ETag}, "note": {"x"}})
+	if a.StatusCode != 422 || !strings.Contains(a.Text, "Not published") {
+		t.Errorf("publish: %d", a.StatusCode)
+	}
+	if head, _, _ := e.Web.Policies.Head(t.Context()); head.Number != 1 {
+		t.Error("the live policy did not go on")
+	}
+}
+
+func TestDraft_BrokenYAMLIsKeptAndSaysWhere(t *testing.T) {
+	t.Parallel()
+	e := edit(t)
+	f := formOn(t, e.editor.Get(e.path+"/source").Text, e.path+"/source")
+	f.Set("source", "apiVersion: headgate/v1\nplans: [\n<script>alert(1)</script>")
+	a := e.editor.Post(e.path+"/source", f)
+	if a.StatusCode != 422 || !strings.Contains(a.Text, "&lt;script&gt;alert(1)") || strings.Contains(a.Text, "<script>alert") {
+		t.Errorf("%d: input lost or not as text", a.StatusCode)
+	}
+	if a := e.editor.Get(e.path); a.StatusCode != 200 || !strings.Contains(a.Text, "cannot be shown as forms") {
+		t.Errorf("forms of broken YAML: %d", a.StatusCode)
+	}
+	if a := e.owner.Get(e.path + "/review"); a.StatusCode != 200 {
+		t.Errorf("review of broken YAML: %d", a.StatusCode)
+	}
+}
+
+func TestDraft_LostEditRaceShowsBothAndOverwritesNothing(t *testing.T) {
+	t.Parallel()
+	e := edit(t)
+	mine := formOn(t, e.editor.Get(e.path).Text, e.path+"/sections", "plan-free-l0-count")
+	theirs := formOn(t, e.owner.Get(e.path).Text, e.path+"/sections", "plan-pro-l0-count")
+	theirs.Set("plan-pro-l0-count", "777")
+	theirs.Set("act", "save")
+	if a := e.owner.Post(e.path+"/sections", theirs); a.StatusCode != 303 {
+		t.Fatalf("theirs: %d", a.StatusCode)
+	}
+	mine.Set("plan-free-l0-count", "31")
+	mine.Set("act", "save")
+	a := e.editor.Post(e.path+"/sections", mine)
+	if a.StatusCode != 409 || !strings.Contains(a.Text, `value="31"`) || !strings.Contains(a.Text, `value="777"`) || !strings.Contains(a.Text, "Someone saved this draft") {
+		t.Fatalf("mine: %d\n%s", a.StatusCode, a.Text)
+	}
+	again := formOn(t, a.Text, e.path+"/sections", "plan-free-l0-count")
+	again.Set("act", "save")
+	if a := e.editor.Post(e.path+"/sections", again); a.StatusCode != 303 {
+		t.Fatalf("again: %d", a.StatusCode)
+	}
+	d, _ := e.Web.Policies.GetDraft(t.Context(), e.draft)
+	if !strings.Contains(d.Source, "777/minute") || !strings.Contains(d.Source, "31/minute") {
+		t.Errorf("one of the two was lost:\n%s", d.Source)
+	}
+	src := formOn(t, e.editor.Get(e.path+"/source").Text, e.path+"/source")
+	src.Set("etag", "stale")
+	if a := e.editor.Post(e.path+"/source", src); a.StatusCode != 409 || !strings.Contains(a.Text, "Stored now") {
+		t.Errorf("YAML: %d", a.StatusCode)
+	}
+}
+
+func TestPublish_StaleBaseShowsBothSidesAndMergesThem(t *testing.T) {
+	t.Parallel()
+	e := edit(t)
+	f := formOn(t, e.editor.Get(e.path).Text, e.path+"/sections", "plan-free-l0-count")
+	f.Set("plan-free-l0-count", "31")
+	f.Set("act", "save")
+	e.editor.Post(e.path+"/sections", f)
+	theirs := strings.Replace(document, "6000/minute", "777/minute", 1)
+	if _, err := e.Web.Policies.Publish(t.Context(), e.Actor(console.RoleOwner), []byte(theirs), 1, "theirs"); err != nil {
+		t.Fatal(err)
+	}
+	d, _ := e.Web.Policies.GetDraft(t.Context(), e.draft)
+	a := e.owner.Post(e.path+"/publish", url.Values{"etag": {d.ETag}, "note": {"mine"}})
+	if a.StatusCode != 409 || !strings.Contains(a.Text, "v2 was published since") || !strings.Contains(a.Text, "777/minute") || !strings.Contains(a.Text, "31/minute") {
+		t.Fatalf("stale publish: %d\n%s", a.StatusCode, a.Text)
+	}
+	re := formOn(t, a.Text, e.path+"/rebase", "how")
+	if a := e.owner.Post(e.path+"/rebase", re); a.StatusCode != 303 {
+		t.Fatalf("rebase: %d %s", a.StatusCode, a.Text)
+	}
+	review := e.owner.Get(e.path + "/review").Text
+	p := formOn(t, review, e.path+"/publish")
+	p.Set("note", "mine on top")
+	if a := e.owner.Post(e.path+"/publish", p); a.StatusCode != 303 {
+		t.Fatalf("publish: %d %s", a.StatusCode, a.Text)
+	}
+	head, _, _ := e.Web.Policies.Head(t.Context())
+	doc, err := head.Document()
+	if err != nil || doc.Plans["pro"].Limits[0].Rate.Tokens != 777 || doc.Plans["free"].Limits[0].Rate.Tokens != 31 || head.Number != 3 {
+		t.Errorf("v%d %+v %v", head.Number, doc.Plans, err)
+	}
+}
+
+func TestVersion_RollBackIsANewVersionWithTheOldContent(t *testing.T) {
+	t.Parallel()
+	e := edit(t)
+	if _, err := e.Web.Policies.Publish(t.Context(), e.Actor(console.RoleOwner), []byte(strings.Replace(document, "6000/minute", "600/minute", 1)), 1, "tight"); err != nil {
+		t.Fatal(err)
+	}
+	page := e.owner.Get("/policy/versions/2").Text
+	f := formOn(t, page, "/policy/versions/1/rollback")
+	if a := e.owner.Post("/policy/versions/1/rollback", f); a.StatusCode != 422 {
+		t.Errorf("without a note: %d", a.StatusCode)
+	}
+	f.Set("note", "too tight")
+	if a := e.editor.Post("/policy/versions/1/rollback", f); a.StatusCode != 403 {
+		t.Errorf("an editor rolls back: %d", a.StatusCode)
+	}
+	a := e.owner.Post("/policy/versions/1/rollback", f)
+	if a.StatusCode != 303 || a.Header.Get("Location") != "/policy/versions/3" {
+		t.Fatalf("%d %s", a.StatusCode, a.Text)
+	}
+	if page := e.owner.Get("/policy/versions/3").Text; !strings.Contains(page, "rolls back to v1") || !strings.Contains(page, "3 of 3 enforce v3") {
+		t.Errorf("page:\n%s", page)
+	}
+	list := e.owner.Get("/policy/versions").Text
+	for _, want := range []string{"/policy/versions/1", "/policy/versions/2", "/policy/versions/3", "roll back to v1", "too tight"} {
+		if !strings.Contains(list, want) {
+			t.Errorf("the list lacks %q", want)
+		}
+	}
+	if a := e.owner.Get("/policy/versions/2/diff?against=1"); a.StatusCode != 200 || !strings.Contains(a.Text, "600/minute") {
+		t.Errorf("diff: %d", a.StatusCode)
+	}
+	for _, path := range []string{"/policy/versions/99", "/policy/versions/x", "/policy/versions/0", "/policy/versions/99/diff", "/policy/drafts/drf_aaaaaaaaaaaaaaaa"} {
+		if a := e.owner.Get(path); a.StatusCode != 404 {
+			t.Errorf("%s: %d", path, a.StatusCode)
+		}
+	}
+}
+
+func TestVersion_StatusTellsNACKsAndIsUnknownWithoutRedis(t *testing.T) {
+	t.Parallel()
+	e := edit(t)
+	until(t, func() bool {
+		return strings.Contains(e.owner.Get("/policy/versions/1/status").Text, "3 of 3 enforce v1")
+	})
+	e.Feed.Freeze(&policy.NACK{Version: 2, Code: policy.NACKBadSignature, Detail: "no key made it <script>", Since: time.Now()})
+	if _, err := e.Web.Policies.Publish(t.Context(), e.Actor(console.RoleOwner), []byte(strings.Replace(document, "6000/minute", "600/minute", 1)), 1, "x"); err != nil {
+		t.Fatal(err)
+	}
+	until(t, func() bool {
+		s := e.owner.Get("/policy/versions/2/status").Text
+		return strings.Contains(s, "0 of 3 enforce v2") && strings.Contains(s, "bad-signature: no key made it &lt;script&gt;")
+	})
+	e.Feed.Down(true)
+	until(t, func() bool {
+		begun := time.Now()
+		a := e.owner.Get("/policy/versions/2")
+		if took := time.Since(begun); took > time.Second {
+			t.Errorf("the page waited %v for a dead Redis", took)
+		}
+		return a.StatusCode == 200 && strings.Contains(a.Text, "Redis cannot be asked") && !strings.Contains(a.Text, "0 of 0 enforce")
+	})
+	if a := e.owner.Get("/policy"); a.StatusCode != 200 {
+		t.Errorf("reading the policy needs Redis: %d", a.StatusCode)
+	}
+}
+
+func until(t *testing.T, ok func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(8 * time.Second); !ok(); {
+		if time.Now().After(deadline) {
+			t.Fatal("it did not come about within 8 s")
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+}
+
+func TestPolicyLive_ViewsAndExport(t *testing.T) {
+	t.Parallel()
+	e := edit(t)
+	for _, path := range []string{"/policy?view=yaml", "/policy?view=json", "/policy/export?format=yaml", "/policy/export?format=json", "/policy/export?version=1"} {
+		a := e.owner.Get(path)
+		if a.StatusCode != 200 || !strings.Contains(a.Text, "everything") {
+			t.Errorf("%s: %d", path, a.StatusCode)
+		}
+	}
+	a := e.owner.Get("/policy/export?format=yaml")
+	if doc, report := policy.Parse([]byte(a.Text)); doc == nil || !strings.Contains(a.Header.Get("Content-Disposition"), `filename="policy-v1.yaml"`) {
+		t.Errorf("export: %v", report)
+	}
+	live := e.owner.Get("/policy").Text
+	for _, want := range []string{"closed, refuses with 503", "open, 200/minute per gateway", "300/minute, burst 60", "GET /v1/reports/{id}"} {
+		if !strings.Contains(live, want) {
+			t.Errorf("the live view lacks %q", want)
+		}
+	}
+}
+
+func TestPolicyLive_NothingPublishedGivesTheNextStep(t *testing.T) {
+	t.Parallel()
+	w := webtest.New(t)
+	owner := w.As(t, console.RoleOwner)
+	a := owner.Get("/policy")
+	if a.StatusCode != 200 || !strings.Contains(a.Text, "New draft") {
+		t.Fatalf("%d", a.StatusCode)
+	}
+	for _, path := range []string{"/policy/versions", "/policy/drafts", "/audit"} {
+		if a := owner.Get(path); a.StatusCode != 200 {
+			t.Errorf("%s: %d", path, a.StatusCode)
+		}
+	}
+	if a := owner.Get("/policy/export"); a.StatusCode != 404 {
+		t.Errorf("export: %d", a.StatusCode)
+	}
+	a = owner.Post("/policy/drafts", formOn(t, a.Text, "/policy/drafts"))
+	review := owner.Get(a.Header.Get("Location") + "/review")
+	f := formOn(t, review.Text, a.Header.Get("Location")+"/publish")
+	f.Set("note", "first")
+	if a := owner.Post(a.Header.Get("Location")+"/publish", f); a.StatusCode != 303 || a.Header.Get("Location") != "/policy/versions/1" {
+		t.Errorf("first publication: %d %s", a.StatusCode, a.Text)
+	}
+}
+
+func TestAudit_ShowsBeforeAndAfterAndFilters(t *testing.T) {
+	t.Parallel()
+	e := edit(t)
+	ten, err := e.Web.Tenants.Create(t.Context(), e.Actor(console.RoleOwner), console.NewTenant{Name: "<img src=x onerror=alert(1)>", Plan: "free"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	pro := "pro"
+	if _, err := e.Web.Tenants.Update(t.Context(), e.Actor(console.RoleOwner), ten.ID, console.TenantPatch{Plan: &pro}); err != nil {
+		t.Fatal(err)
+	}
+	a := e.owner.Get("/audit?object=tenant")
+	if a.StatusCode != 200 || !strings.Contains(a.Text, "<del>free</del>") || !strings.Contains(a.Text, "<ins>pro</ins>") || strings.Contains(a.Text, "<img src=x") {
+		t.Errorf("%d\n%s", a.StatusCode, a.Text)
+	}
+	if strings.Contains(a.Text, "<code>policy.publish</code>") {
+		t.Error("the filter lets other objects through")
+	}
+	if a := e.owner.Get("/audit?object=nothing"); !strings.Contains(a.Text, "No event fits") {
+		t.Error("an empty filtered list does not say why")
+	}
+	seen := map[string]bool{}
+	for next := "/audit?limit=50"; next != ""; {
+		text := e.owner.Get(next).Text
+		for _, m := range regexp.MustCompile(`<td class="num">(\d+)</td>`).FindAllStringSubmatch(text, -1) {
+			seen[m[1]] = true
+		}
+		m := regexp.MustCompile(`href="([^"]*)" rel="next"`).FindStringSubmatch(text)
+		if next = ""; m != nil {
+			next = unescape(m[1])
+		}
+	}
+	if !seen["1"] {
+		t.Errorf("paging never came to the first event: %v", seen)
+	}
+	if a := e.owner.Get("/audit?after=nonsense"); a.StatusCode != 422 {
+		t.Errorf("a made-up cursor: %d", a.StatusCode)
+	}
+}
+
+// hostileTexts are texts that run as script wherever they are not written as text.
+func hostileTexts() []string {
+	return []string{`"><script>alert(1)</script>`, `'><img src=x onerror=alert(1)>`, `javascript:alert(1)`, `</textarea><script>alert(1)</script>`, `{{7*7}}${7*7}`, "\u202Etxt.exe", `" autofocus onfocus="alert(1)`}
+}
+
+func TestPages_HostileTextIsText(t *testing.T) {
+	t.Parallel()
+	e := edit(t)
+	for i, bad := range hostileTexts() {
+		a := e.editor.Post("/policy/drafts", url.Values{"name": {bad}})
+		if a.StatusCode != 303 {
+			continue // refused at the door is fine too
+		}
+		path := a.Header.Get("Location")
+		src := strings.Replace(document, "apiVersion: headgate/v1", fmt.Sprintf("apiVersion: headgate/v1\ndescription: %q", bad), 1)
+		f := formOn(t, e.editor.Get(path+"/source").Text, path+"/source")
+		f.Set("source", src)
+		e.editor.Post(path+"/source", f)
+		p := formOn(t, e.owner.Get(path+"/review").Text, path+"/publish")
+		p.Set("note", bad)
+		e.owner.Post(path+"/publish", p)
+		for _, page := range []string{"/policy", "/policy?view=yaml", "/policy/drafts", "/policy/versions", fmt.Sprintf("/policy/versions/%d", i+2), "/audit", path, path + "/review",
+			"/audit?actor=" + url.QueryEscape(bad), "/signin?next=" + url.QueryEscape(bad)} {
+			text := e.owner.Get(page).Text
+			for _, raw := range []string{"<script>alert", "<img src=x", `" autofocus onfocus="alert`, `href="javascript:`} {
+				if strings.Contains(text, raw) {
+					t.Errorf("%s holds %q as markup", page, raw)
+				}
+			}
+		}
+	}
+}
