@@ -47,8 +47,10 @@ type RefusedLimit struct {
 type ChangeRow struct {
 	At     time.Time
 	Actor  string
-	Text   string
-	URL    string
+	Text   string // what was done
+	Object string // to what, by its name
+	URL    string // page of the object; may be empty
+	Detail string // what changed: "plan free → pro"
 	Reason string
 }
 

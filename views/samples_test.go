@@ -72,8 +72,8 @@ func overview(name string) views.OverviewLiveProps {
 			{Name: name, URL: ui.TenantURL("ten_northwind", ""), Plan: "pro", Limit: "route:report.reports", Refused: "412", Share: "38 %", Since: at("11:41:00"), NewSince: "new since v42"},
 			{Name: "Tern & Sons", URL: ui.TenantURL("ten_tern", ""), Plan: "free", Limit: "plan.requests", Refused: "41", Share: "61 %", Since: at("08:12:00")}},
 		Limits: []views.RefusedLimit{{ID: "route:report.reports", IfDown: "open", Refused: "412", Rate: "100/minute"}, {ID: "plan.requests", IfDown: "–", Refused: "96", Rate: "per plan"}},
-		Changes: []views.ChangeRow{{At: at("11:40:00"), Actor: "ops@example.com", Text: "Policy published: v42", URL: ui.VersionURL(42), Reason: name},
-			{At: at("09:12:00"), Actor: "keys@example.com", Text: "Rotation started", URL: ui.RotationURL("rot_1", "")}},
+		Changes: []views.ChangeRow{{At: at("11:40:00"), Actor: "ops@example.com", Text: "Policy published", Object: "v42", Detail: "route:report.reports 200/minute → 100/minute (and 2 more)", URL: ui.VersionURL(42), Reason: name},
+			{At: at("09:12:00"), Actor: "keys@example.com", Text: "Rotation started", Object: hostile, Detail: hostile, URL: ui.RotationURL("rot_1", "")}},
 	}
 }
 
@@ -202,7 +202,7 @@ func pages() map[string]templ.Component {
 		"tenant-usage":      views.TenantUsage(views.TenantUsageProps{Head: head("usage", "active", "Acme Analytics", good), Usage: usageLive(true)}),
 		"tenant-keys":       views.TenantKeys(views.TenantKeysProps{Head: head("keys", "active", "Acme Analytics", good), Credentials: []views.CredentialBlock{block}, NewURL: ui.TenantURL("ten_a", "keys") + "/new"}),
 		"tenant-keys-empty": views.TenantKeys(views.TenantKeysProps{Head: head("keys", "active", "Acme Analytics", good), NewURL: ui.TenantURL("ten_a", "keys") + "/new"}),
-		"tenant-audit":      views.TenantAudit(views.TenantAuditProps{Head: head("audit", "active", "Acme Analytics", good), Rows: []views.EventRow{{Seq: "7", At: at("11:00:00"), Actor: hostile, Via: "api", Text: "Tenant changed", Object: "ten_a", Reason: hostile}}}),
+		"tenant-audit":      views.TenantAudit(views.TenantAuditProps{Head: head("audit", "active", "Acme Analytics", good), Rows: []views.EventRow{{Seq: "7", At: at("11:00:00"), Actor: hostile, Via: "api", Text: "Tenant changed", Object: "ten_a", Detail: hostile, Reason: hostile}}}),
 		"keys-full":         views.KeyList(views.KeyListProps{Frame: frame("Keys", "/keys", good), Now: noon, Rows: keys(hostile), Pager: pager}),
 		"keys-empty":        views.KeyList(views.KeyListProps{Frame: frame("Keys", "/keys", good), Now: noon}),
 		"key":               views.KeyPage(key),

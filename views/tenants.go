@@ -125,7 +125,8 @@ type EventRow struct {
 	Actor  string
 	Via    string
 	Text   string
-	Object string
+	Object string // what it was done to, by its name
+	Detail string // what changed: "plan free → pro"
 	Reason string
 }
 

@@ -1,8 +1,13 @@
 package web
 
 import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/headgate/headgate/console"
 	"github.com/headgate/headgate/views"
@@ -14,26 +19,114 @@ import (
 func eventWords() map[string]string {
 	return map[string]string{
 		"tenant.create": "Tenant made", "tenant.update": "Tenant changed", "tenant.suspend": "Tenant suspended",
-		"tenant.resume": "Tenant resumed", "tenant.delete": "Tenant deleted", "tenant.view": "Looked at as tenant",
-		"credential.issue": "Key issued", "credential.create": "Key issued",
-		"key.revoke": "Key revoked", "key.suspend": "Key suspended", "key.resume": "Key resumed", "key.expire": "Key expired",
+		"tenant.resume": "Tenant resumed", "tenant.delete": "Tenant deleted", "tenant.view-as": "Looked at as tenant",
+		"credential.issue": "Key issued",
+		"key.revoke":       "Key revoked", "key.suspend": "Key suspended", "key.resume": "Key resumed", "key.expire": "Key expired",
 		"rotation.start": "Rotation started", "rotation.extend": "Rotation extended", "rotation.end": "Rotation ended early",
 		"rotation.cancel": "Rotation cancelled", "rotation.complete": "Rotation completed",
 		"policy.publish": "Policy published", "policy.rollback": "Policy rolled back",
-		"operator.create": "Operator made", "operator.set-role": "Operator's role changed", "operator.disable": "Operator disabled",
+		"operator.create": "Operator made", "operator.role": "Operator's role changed", "operator.disable": "Operator disabled",
 		"token.issue": "API token issued", "token.revoke": "API token revoked",
 	}
 }
 
 func eventText(e console.AuditEvent) string {
-	text, ok := eventWords()[e.Action]
-	if !ok {
-		text = e.Action
+	if text, ok := eventWords()[e.Action]; ok {
+		return text
 	}
-	if strings.HasPrefix(e.Action, "policy.") && e.ObjectID != "" {
-		return text + ": v" + strings.TrimPrefix(e.ObjectID, "v")
+	return e.Action
+}
+
+// plainFields are the plain values of an object as the audit trail keeps it.
+func plainFields(raw json.RawMessage) map[string]string {
+	var all map[string]any
+	if json.Unmarshal(raw, &all) != nil {
+		return nil // null, or not an object: it has no fields to name
 	}
-	return text
+	out := map[string]string{}
+	for k, v := range all {
+		switch v := v.(type) {
+		case string:
+			out[k] = v
+		case float64:
+			out[k] = strconv.FormatFloat(v, 'f', -1, 64)
+		case bool:
+			out[k] = strconv.FormatBool(v)
+		}
+	}
+	return out
+}
+
+// eventObject names what an act was done to, in the words that people know it
+// by. names are tenants' names by id.
+func eventObject(e console.AuditEvent, names map[string]string) string {
+	f := plainFields(e.After)
+	if len(f) == 0 {
+		f = plainFields(e.Before)
+	}
+	tenant := names[e.TenantID]
+	of := func(what string) string {
+		if tenant == "" {
+			return what
+		}
+		return what + " of " + tenant
+	}
+	kind, _, _ := strings.Cut(e.Action, ".")
+	switch kind {
+	case "tenant":
+		return firstOf(tenant, f["name"], e.ObjectID)
+	case "credential":
+		return of(firstOf(f["name"], e.ObjectID))
+	case "key":
+		return of(e.ObjectID)
+	case "rotation":
+		return of(firstOf(f["old_kid"], e.ObjectID))
+	case "policy":
+		return "v" + firstOf(f["number"], strings.TrimPrefix(e.ObjectID, "v"))
+	case "operator", "token", "draft":
+		return firstOf(f["email"], f["name"], e.ObjectID)
+	}
+	return e.ObjectID
+}
+
+func firstOf(words ...string) string {
+	for _, w := range words {
+		if w != "" {
+			return w
+		}
+	}
+	return ""
+}
+
+// eventDetail is what changed, in one line: "plan free → pro".
+func eventDetail(e console.AuditEvent) string {
+	if len(e.Changes) > 0 {
+		detail := e.Changes[0].Text
+		if n := len(e.Changes) - 1; n > 0 {
+			detail += fmt.Sprintf(" (and %d more)", n)
+		}
+		return detail
+	}
+	before, after := plainFields(e.Before), plainFields(e.After)
+	if len(before) == 0 || len(after) == 0 {
+		return ""
+	}
+	var parts []string
+	for k, v := range after {
+		if before[k] != v {
+			parts = append(parts, strings.ReplaceAll(k, "_", " ")+" "+shown(before[k])+" → "+shown(v))
+		}
+	}
+	slices.Sort(parts)
+	return strings.Join(parts, ", ")
+}
+
+// shown is a value of the audit trail in short: a time to the minute.
+func shown(v string) string {
+	if t, err := time.Parse(time.RFC3339Nano, v); err == nil {
+		return t.UTC().Format("2006-01-02 15:04 UTC")
+	}
+	return firstOf(clip(v), "none")
 }
 
 // eventURL is the page of an event's object, "" when it has none.
@@ -58,11 +151,49 @@ func eventURL(e console.AuditEvent) string {
 	return ""
 }
 
-func eventRows(events []console.AuditEvent) []views.EventRow {
+// tenantsOf are the names of the tenants that events speak of.
+func (s *Server) tenantsOf(ctx context.Context, events []console.AuditEvent) (map[string]string, error) {
+	var ids []string
+	for _, e := range events {
+		if e.TenantID != "" && !slices.Contains(ids, e.TenantID) {
+			ids = append(ids, e.TenantID)
+		}
+	}
+	return s.Activity.Names(ctx, ids)
+}
+
+func (s *Server) eventRows(ctx context.Context, events []console.AuditEvent) ([]views.EventRow, error) {
+	names, err := s.tenantsOf(ctx, events)
+	if err != nil {
+		return nil, err
+	}
 	rows := make([]views.EventRow, 0, len(events))
 	for _, e := range events {
 		rows = append(rows, views.EventRow{Seq: strconv.FormatInt(e.Seq, 10), At: e.At, Actor: e.Actor, Via: e.Via,
-			Text: eventText(e), Object: e.ObjectID, Reason: e.Reason})
+			Text: eventText(e), Object: eventObject(e, names), Detail: eventDetail(e), Reason: e.Reason})
 	}
-	return rows
+	return rows, nil
+}
+
+// lastChanges are the events of the last day, at most ten. Signing in, drafting
+// and looking change nothing that gateways do.
+func (s *Server) lastChanges(ctx context.Context, now time.Time) ([]views.ChangeRow, error) {
+	events, _, err := s.Audit.List(ctx, console.AuditQuery{Page: console.Page{Limit: 50}})
+	if err != nil {
+		return nil, err
+	}
+	events = slices.DeleteFunc(events, func(e console.AuditEvent) bool {
+		return now.Sub(e.At) > 24*time.Hour || strings.HasPrefix(e.Action, "session.") || strings.HasPrefix(e.Action, "draft.") || e.Action == "tenant.view-as"
+	})
+	events = events[:min(len(events), 10)]
+	names, err := s.tenantsOf(ctx, events)
+	if err != nil {
+		return nil, err
+	}
+	var rows []views.ChangeRow
+	for _, e := range events {
+		rows = append(rows, views.ChangeRow{At: e.At, Actor: e.Actor, Text: eventText(e), Object: eventObject(e, names), Detail: eventDetail(e),
+			URL: eventURL(e), Reason: e.Reason})
+	}
+	return rows, nil
 }

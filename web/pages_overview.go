@@ -190,25 +190,6 @@ func limitFacts(c *policy.Compiled) (rates, modes map[string]string) {
 	return rates, modes
 }
 
-// lastChanges are the events of the last day, at most ten.
-func (s *Server) lastChanges(ctx context.Context, now time.Time) ([]views.ChangeRow, error) {
-	events, _, err := s.Audit.List(ctx, console.AuditQuery{Page: console.Page{Limit: 50}})
-	if err != nil {
-		return nil, err
-	}
-	var rows []views.ChangeRow
-	for _, e := range events {
-		if now.Sub(e.At) > 24*time.Hour || len(rows) == 10 {
-			break
-		}
-		if strings.HasPrefix(e.Action, "session.") || strings.HasPrefix(e.Action, "draft.") {
-			continue // signing in and drafting change nothing that gateways do
-		}
-		rows = append(rows, views.ChangeRow{At: e.At, Actor: e.Actor, Text: eventText(e), URL: eventURL(e), Reason: e.Reason})
-	}
-	return rows, nil
-}
-
 // checklist is what a fresh installation still needs; nil once all is done.
 func (s *Server) checklist(ctx context.Context, h console.Health, f inForce) ([]views.Step, error) {
 	asked := false

@@ -203,7 +203,11 @@ func (s *Server) tenantAudit(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return s.render(w, r, http.StatusOK, views.TenantAudit(views.TenantAuditProps{Head: head, Rows: eventRows(events),
+	rows, err := s.eventRows(r.Context(), events)
+	if err != nil {
+		return err
+	}
+	return s.render(w, r, http.StatusOK, views.TenantAudit(views.TenantAuditProps{Head: head, Rows: rows,
 		Pager: pagerOf(r, page, len(events), next)}))
 }
 

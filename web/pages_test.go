@@ -122,7 +122,7 @@ func TestPages_AllAnswerEmptyAndFull(t *testing.T) {
 	for _, path := range []string{"", "/keys", "/usage", "/usage?range=1h", "/audit", "/edit", "/keys/new"} {
 		wants(t, c.Get("/tenants/"+tenant.ID+path), http.StatusOK, "Acme")
 	}
-	wants(t, c.Get("/overview"), http.StatusOK, "Acme", "route:report.reports", "100/minute", "Policy published: v1")
+	wants(t, c.Get("/overview"), http.StatusOK, "Acme", "route:report.reports", "100/minute", "Policy published", ">v1<", "Key issued", "backend of Acme")
 	wants(t, c.Get("/tenants/"+tenant.ID), http.StatusOK, "plan.requests", "6000/minute", "plan pro", "route report", "admitted")
 	wants(t, c.Get("/live/tenants/"+tenant.ID+"?range=5m&details=1"), http.StatusOK, "route:report.reports", "report")
 }

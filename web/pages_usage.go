@@ -63,12 +63,11 @@ func (s *Server) liveKnown(now time.Time) bool {
 	return ok && now.Sub(at) < stale
 }
 
-// series is a run of live counts with the moment up to which they are known.
+// series is a run of live counts.
 type series struct {
 	points []usage.Point
 	from   time.Time
 	step   time.Duration // as the counts are kept, at least what was asked for
-	until  time.Time     // what begins later is not known yet
 }
 
 // fetch is usage.Live.Totals, or TenantSeries of one tenant.
@@ -90,9 +89,6 @@ func (s *Server) series(get fetch, from, to time.Time, step time.Duration) serie
 	if len(x.points) > 1 {
 		x.step = x.points[1].At.Sub(x.points[0].At)
 	}
-	if asOf, ok := s.Activity.Live().AsOf(); ok {
-		x.until = asOf
-	}
 	return x
 }
 
@@ -102,7 +98,7 @@ func (x series) values(of func(usage.Point) float64) []float64 {
 	out := make([]float64, len(x.points))
 	for i, p := range x.points {
 		out[i] = math.NaN()
-		if p.At.Before(x.until) {
+		if p.Reported {
 			out[i] = of(p)
 		}
 	}
