@@ -215,22 +215,30 @@ func TestDirectoryFile_ForeignOrForgedRecordsAreNotBelieved(t *testing.T) {
 	}
 }
 
-func TestDirectoryFile_HoldsNoSecretIsPrivateAndStaysSmall(t *testing.T) {
+func TestDirectoryFile_IsPrivateAndStaysSmall(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
-	place := r.fill("e1", r.keyRecord("k1", 1, policy.KeyActive))
 	dir := t.TempDir()
-	d := r.directory(dir, often)
-	stop := start(t, d.Run)
-	d.untilPlace(t, place)
-	for i := range int64(1500) { // each a put and a drop: twice over the slack
-		place = r.put(r.keyRecord("k1", i+2, policy.KeyActive))
-		until(t, d.changed, "followed", func() bool { return d.Place() == place })
-		if got := d.state("k1"); got != "active" {
-			t.Fatal(got)
+	d := r.directory(dir, rarely)
+	id := recordID{policy.RecordKey, "k1"}
+	for i := range int64(3000) { // each a put and a drop
+		rec, err := d.verify(id, r.keyRecord("k1", i+1, policy.KeyActive))
+		if err != nil {
+			t.Fatal(err)
+		}
+		d.cache.offer(id, rec, d.cache.changes)
+		if i < 2999 {
+			d.cache.drop(id, i)
+		}
+		if i%10 == 0 {
+			d.file.step(t.Context())
 		}
 	}
-	stop()
+	d.file.step(t.Context())
+	d.file.close(t.Context())
+	if f, _, err := loadDirectory(directoryPath(dir)); err != nil || len(f.records) != 1 || f.records[0].Seq != 3000 {
+		t.Fatalf("file has %+v, %v", f.records, err)
+	}
 	raw, err := os.ReadFile(directoryPath(dir))
 	if err != nil {
 		t.Fatal(err)

@@ -22,7 +22,7 @@ func TestWatcher_NeverGoesBackWhateverHappens(t *testing.T) {
 		r.do("FLUSHALL")
 		dir := t.TempDir()
 		var published []policy.SignedPolicy
-		w := r.watcher(dir, rarely)
+		w := r.watcherOn(r.client, dir, rarely)
 		version := func() int64 { return w.version() }
 		high := int64(0)
 		next := func() policy.SignedPolicy {
@@ -48,7 +48,7 @@ func TestWatcher_NeverGoesBackWhateverHappens(t *testing.T) {
 			},
 			"flush":       func() { r.do("FLUSHALL") },
 			"poll":        func() { w.poll(t.Context()) },
-			"restart":     func() { w = r.watcher(dir, rarely) },
+			"restart":     func() { w = r.watcherOn(r.client, dir, rarely) },
 			"lose a copy": func() { _ = os.Remove(filepath.Join(dir, policyFile)) },
 		}
 		published = append(published, r.signed(1, 1))

@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/headgate/headgate/policy"
 )
 
@@ -23,9 +25,14 @@ type watching struct {
 // watcher makes one on a client of its own. Poll is what the test gives it.
 func (r *rig) watcher(dir string, poll time.Duration) watching {
 	r.t.Helper()
+	return r.watcherOn(r.newClient(), dir, poll)
+}
+
+func (r *rig) watcherOn(c *redis.Client, dir string, poll time.Duration) watching {
+	r.t.Helper()
 	s := newSignals()
 	w, err := NewWatcher(WatcherConfig{
-		Config:     Config{Client: r.newClient(), Deployment: deployment},
+		Config:     Config{Client: c, Deployment: deployment},
 		PublicKeys: []ed25519.PublicKey{public(key('z')), public(r.key)}, StateDir: dir, Poll: poll, OnChange: s.notify,
 	})
 	if err != nil {
