@@ -28,7 +28,7 @@ func BenchmarkTake(b *testing.B) {
 				if err != nil {
 					b.Fatal(err)
 				}
-				opts.ReadTimeout, opts.WriteTimeout, opts.DialTimeout = time.Second, time.Second, time.Second
+				redisstore.FitBudget(opts, time.Second)
 				client := newClient(b, opts)
 				store := redisstore.New(client, redisstore.Options{Deployment: "bench", Writers: writers})
 				benchTake(b, store, limits)

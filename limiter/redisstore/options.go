@@ -8,8 +8,9 @@ import (
 	"github.com/redis/go-redis/v9/maintnotifications"
 )
 
-// Time limits of a client from ClientOptions. Decisions have their own, shorter
-// budget; these bound what has none.
+// Time limits of a client from ClientOptions. A decision has its own, shorter
+// budget; these bound what has none, such as a handshake that nobody waits for
+// any more.
 const (
 	dialTimeout = 100 * time.Millisecond
 	ioTimeout   = 50 * time.Millisecond
@@ -67,4 +68,12 @@ func ClientOptions(url string) (*redis.Options, error) {
 	opts.DisableIdentity = true
 	opts.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
 	return opts, nil
+}
+
+// FitBudget raises the client's time limits where they are below the budget of
+// a decision, which they would otherwise cut short.
+func FitBudget(opts *redis.Options, budget time.Duration) {
+	for _, limit := range []*time.Duration{&opts.DialTimeout, &opts.ReadTimeout, &opts.WriteTimeout, &opts.PoolTimeout} {
+		*limit = max(*limit, budget)
+	}
 }

