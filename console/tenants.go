@@ -57,7 +57,7 @@ func (s *Tenants) Create(ctx context.Context, actor Actor, in NewTenant) (Tenant
 			return err
 		}
 		if err := tx.InsertTenant(ctx, t); err != nil {
-			return externalIDTaken(err)
+			return err
 		}
 		_, err := s.saved(ctx, tx, actor, event{action: "tenant.create", after: viewTenant(t)}, t)
 		return err
@@ -237,7 +237,7 @@ func (s *Tenants) RecordView(ctx context.Context, actor Actor, id string) (Tenan
 func (s *Tenants) update(ctx context.Context, tx Tx, actor Actor, action, reason string, before Tenant, t *Tenant) (Change, error) {
 	t.Seq, t.UpdatedAt = before.Seq+1, s.d.now()
 	if err := tx.UpdateTenant(ctx, *t); err != nil {
-		return Change{}, externalIDTaken(err)
+		return Change{}, err
 	}
 	return s.saved(ctx, tx, actor, event{action: action, reason: reason, before: viewTenant(before), after: viewTenant(*t)}, *t)
 }
@@ -268,14 +268,6 @@ func lockLiveTenant(ctx context.Context, tx Tx, id string) (Tenant, error) {
 		return Tenant{}, conflict("The tenant has been deleted.")
 	}
 	return t, nil
-}
-
-func externalIDTaken(err error) error {
-	if CodeOf(err) == CodeConflict {
-		return &Error{Code: CodeConflict, Public: "Another tenant has this external id.", Cause: err,
-			Fields: []FieldError{{Field: "external_id", Message: "Another tenant has this external id."}}}
-	}
-	return err
 }
 
 // planInForce refuses a plan that the version in force lacks, and keeps

@@ -33,6 +33,17 @@ func conflicts(constraint string) string {
 	return texts[constraint]
 }
 
+// conflictField says at which input field a conflict is shown.
+func conflictField(constraint, text string) []console.FieldError {
+	switch constraint {
+	case "tenants_external_id":
+		return []console.FieldError{{Field: "external_id", Message: text}}
+	case "operators_email":
+		return []console.FieldError{{Field: "email", Message: text}}
+	}
+	return nil
+}
+
 // translate turns an error of PostgreSQL into console's words. Errors that are
 // *console.Error already stay as they are.
 func translate(err error) error {
@@ -58,7 +69,7 @@ func translatePg(e *pgconn.PgError, err error) error {
 	switch e.Code {
 	case "23505", "23514", "23503":
 		if text := conflicts(e.ConstraintName); text != "" {
-			return &console.Error{Code: console.CodeConflict, Public: text, Cause: err}
+			return &console.Error{Code: console.CodeConflict, Public: text, Cause: err, Fields: conflictField(e.ConstraintName, text)}
 		}
 		if e.Code == "23505" {
 			return &console.Error{Code: console.CodeConflict, Public: "This exists already.", Cause: err}

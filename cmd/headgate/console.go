@@ -125,7 +125,7 @@ func (c *consoleCmd) serve(ctx context.Context, log *slog.Logger, deps console.D
 		return err
 	}
 	srv := &http.Server{
-		Handler: handler, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: time.Minute, WriteTimeout: 2 * time.Minute,
+		Handler: handler, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 90 * time.Second, WriteTimeout: 2 * time.Minute, // answers may wait 60 s for gateways
 		IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 	}
 	log.InfoContext(ctx, "console is up", "address", l.Addr().String(), "public_url", c.publicURL(l.Addr().String()), "deployment", c.Deployment)
