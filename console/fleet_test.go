@@ -1,0 +1,206 @@
+package console_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/headgate/headgate/console"
+	"github.com/headgate/headgate/policy"
+)
+
+// beat is a heartbeat of age, by the feed's clock.
+func (f *fakeFeed) beat(id string, version int64, digest string, age time.Duration) policy.Heartbeat {
+	return policy.Heartbeat{ID: id, Version: version, Digest: digest, At: f.now.Add(-age), Mode: policy.ModeNormal, DecisionsPerS: 10, RefusedPerS: 1}
+}
+
+func TestFleet_StatusIsComputedFromVersionDigestAndAge(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	v := e.publish(t, "10", 0)
+	v = e.publish(t, "20", v.Number)
+	nack := &policy.NACK{Version: 2, Code: policy.NACKInvalid}
+	want := map[string]console.Status{
+		"in-sync": console.StatusInSync, "behind": console.StatusBehind, "none": console.StatusBehind, "other": console.StatusBehind,
+		"nacked": console.StatusNACKed, "ahead": console.StatusAhead, "silent": console.StatusSilent, "gone": console.StatusGone,
+	}
+	e.feed.set(func() {
+		f := e.feed
+		nacked := f.beat("nacked", 1, "x", 0)
+		nacked.NACK = nack
+		degraded := f.beat("in-sync", 2, v.Digest, 5*time.Second)
+		degraded.Mode = policy.ModeDegraded
+		f.beats = []policy.Heartbeat{
+			degraded, f.beat("behind", 1, v.Parent, 0), f.beat("none", 0, "", 0), f.beat("other", 2, "sha256:other", 0), nacked,
+			f.beat("ahead", 3, "y", 0), f.beat("silent", 2, v.Digest, 7*time.Second), f.beat("gone", 2, v.Digest, 61*time.Second),
+		}
+	})
+	list, err := e.fleet.Replicas(e.ctx)
+	if err != nil || len(list) != len(want) {
+		t.Fatalf("list %v (%v)", list, err)
+	}
+	for _, r := range list {
+		if r.Status != want[r.ID] {
+			t.Errorf("%s is %s", r.ID, r.Status)
+		}
+	}
+	h := e.fleet.Health(e.ctx)
+	if h.InSync != 1 || h.Of != 7 || h.Nacked != 1 || h.Degraded != 1 || h.DecisionsPerS != 60 || h.Version != 2 {
+		t.Fatalf("health %+v", h)
+	}
+}
+
+func TestFleet_OutageIsShownAsUnknownNotAsZero(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	v := e.publish(t, "10", 0)
+	e.feed.set(func() { e.feed.beats = []policy.Heartbeat{e.feed.beat("gw", 1, v.Digest, 0)} })
+	up := e.fleet.Health(e.ctx)
+	if !up.RedisUp || !up.FleetKnown || !up.PostgresUp || up.InSync != 1 {
+		t.Fatalf("health %+v", up)
+	}
+	e.feed.set(func() { e.feed.down = errors.New("refused") })
+	e.clock.add(10 * time.Second)
+	down := e.fleet.Health(e.ctx)
+	if down.RedisUp || down.FleetKnown || down.RedisError == "" || !down.RedisSince.Equal(e.clock.now()) || !down.FleetAt.Equal(up.At) {
+		t.Fatalf("health %+v", down)
+	}
+	if len(down.Replicas) != 1 || down.Replicas[0].Age != 10*time.Second || down.Replicas[0].Status != console.StatusSilent {
+		t.Fatalf("replicas %+v", down.Replicas)
+	}
+	if list, err := e.fleet.Replicas(e.ctx); console.CodeOf(err) != console.CodeUnavailable || len(list) != 1 {
+		t.Fatalf("list %v (%v)", list, err)
+	}
+	if c := e.fleet.WaitVersion(e.ctx, 1, time.Minute); c.Known || c.Done() {
+		t.Fatalf("convergence %+v", c)
+	}
+}
+
+func TestFleet_HealthIsServedFromTheSnapshot(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	first := e.fleet.Health(e.ctx)
+	e.feed.set(func() { e.feed.down = errors.New("refused") })
+	if again := e.fleet.Health(e.ctx); !again.RedisUp || !again.At.Equal(first.At) {
+		t.Fatalf("a fresh snapshot was made again: %+v", again)
+	}
+}
+
+func TestFleet_RunNoticesAnOutageAndItsEnd(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	run(t, e.fleet.Run)
+	wait := func(up bool) {
+		deadline := time.Now().Add(10 * time.Second)
+		for e.fleet.Health(e.ctx).RedisUp != up {
+			if time.Now().After(deadline) {
+				t.Fatalf("RedisUp is not %v", up)
+			}
+			time.Sleep(time.Millisecond)
+		}
+	}
+	wait(true)
+	e.feed.set(func() { e.feed.down = errors.New("refused") })
+	wait(false)
+	e.feed.set(func() { e.feed.down = nil })
+	wait(true)
+	if h := e.fleet.History(); len(h) != 1 {
+		t.Fatalf("%d samples within 10 s", len(h))
+	}
+}
+
+func TestFleet_WaitVersionCountsSilentOnesAsMissing(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	e.feed.set(func() {
+		f := e.feed
+		nacked := f.beat("c", 1, "x", 0)
+		nacked.NACK = &policy.NACK{Version: 2, Code: policy.NACKBadSignature}
+		f.beats = []policy.Heartbeat{f.beat("a", 2, "x", 0), f.beat("b", 2, "x", 8*time.Second), nacked, f.beat("d", 2, "x", 2*time.Minute)}
+	})
+	c := e.fleet.WaitVersion(e.ctx, 2, 60*time.Millisecond)
+	if !c.Known || c.On != 1 || c.Of != 3 || len(c.Nacks) != 1 || c.Nacks[0].Replica != "c" || c.Done() {
+		t.Fatalf("convergence %+v", c)
+	}
+	e.feed.set(func() { e.feed.beats = e.feed.beats[:1] })
+	if c := e.fleet.WaitVersion(e.ctx, 2, time.Minute); !c.Done() || c.After > 10*time.Second {
+		t.Fatalf("convergence %+v", c)
+	}
+	e.feed.set(func() { e.feed.beats = nil })
+	if c := e.fleet.WaitVersion(e.ctx, 2, time.Minute); c.Done() || c.Of != 0 || c.After > 10*time.Second {
+		t.Fatalf("convergence without replicas %+v", c)
+	}
+}
+
+func TestFleet_WaitChangeEndsWhenReplicasHaveTheRecord(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	e.relay(t)
+	out := e.issue(t, e.tenant(t, "A").ID)
+	e.feed.until(t, "key", func() bool { _, ok := e.keyRecord(t, out.KeyVersion.KID); return ok })
+	waitDrained(t, e)
+	e.feed.set(func() {
+		behind, there := e.feed.beat("a", 1, "x", 0), e.feed.beat("b", 1, "x", 0)
+		behind.Directory, there.Directory = policy.Place{Epoch: e.feed.place.Epoch, Seq: 0}, e.feed.place
+		e.feed.beats = []policy.Heartbeat{behind, there}
+	})
+	if c := e.fleet.WaitChange(e.ctx, out.Change, 50*time.Millisecond); c.On != 1 || c.Of != 2 {
+		t.Fatalf("convergence %+v", c)
+	}
+	e.feed.set(func() { e.feed.beats[0].Directory = e.feed.place })
+	if c := e.fleet.WaitChange(e.ctx, out.Change, time.Minute); !c.Done() {
+		t.Fatalf("convergence %+v", c)
+	}
+	t.Run("a directory that was filled since counts", func(t *testing.T) {
+		e.feed.set(func() {
+			e.feed.place = policy.Place{Epoch: "newer", Seq: 2}
+			for i := range e.feed.beats {
+				e.feed.beats[i].Directory = e.feed.place
+			}
+		})
+		if c := e.fleet.WaitPlace(e.ctx, policy.Place{Epoch: "older", Seq: 99}, time.Minute); !c.Done() {
+			t.Fatalf("convergence %+v", c)
+		}
+	})
+	if c := e.fleet.WaitChange(e.ctx, console.Change{}, time.Minute); c.Known {
+		t.Fatalf("convergence of no change %+v", c)
+	}
+}
+
+func TestFleet_WaitChangeGivesUpWhenTheRelayCannotSend(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	e.relay(t)
+	e.feed.until(t, "first fill", func() bool { return e.feed.place.Epoch != "" })
+	e.feed.set(func() { e.feed.down = errors.New("refused") })
+	out := e.issue(t, e.tenant(t, "A").ID)
+	begun := time.Now()
+	if c := e.fleet.WaitChange(e.ctx, out.Change, time.Minute); c.Known || time.Since(begun) > 20*time.Second {
+		t.Fatalf("convergence %+v", c)
+	}
+}
+
+func TestActivity_CollectsLiveCountsAndNamesTenants(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	ten := e.tenant(t, "Acme")
+	e.clock.mu.Lock()
+	e.clock.at = e.feed.now
+	e.clock.mu.Unlock()
+	a := console.NewActivity(e.deps)
+	run(t, a.Run)
+	deadline := time.Now().Add(10 * time.Second)
+	for {
+		if _, ok := a.Live().AsOf(); ok {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("nothing was collected")
+		}
+		time.Sleep(time.Millisecond)
+	}
+	names, err := a.Names(e.ctx, []string{ten.ID, "ten_unknown"})
+	if err != nil || len(names) != 1 || names[ten.ID] != "Acme" {
+		t.Fatalf("names %v (%v)", names, err)
+	}
+}

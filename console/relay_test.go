@@ -1,0 +1,199 @@
+package console_test
+
+import (
+	"crypto/ed25519"
+	"encoding/json"
+	"errors"
+	"testing"
+
+	"github.com/headgate/headgate/console"
+	"github.com/headgate/headgate/policy"
+)
+
+// relay runs a relay over the env's feed and wires the services to it.
+func (e *env) relay(t *testing.T) *console.Relay {
+	t.Helper()
+	r := console.NewRelay(e.deps, e.store)
+	e.deps.Nudge = r.Nudge
+	e.tenants, e.keys, e.rotations, e.policies = console.NewTenants(e.deps), console.NewKeys(e.deps), console.NewRotations(e.deps), console.NewPolicies(e.deps)
+	run(t, r.Run)
+	return r
+}
+
+func (e *env) keyRecord(t *testing.T, kid string) (out policy.KeyRecord, ok bool) {
+	t.Helper()
+	r, ok := e.feed.records[kid]
+	if !ok {
+		return out, false
+	}
+	if err := policy.VerifyRecord([]ed25519.PublicKey{e.public}, testDeployment, r); err != nil {
+		t.Errorf("record of %s: %v", kid, err)
+	}
+	if err := json.Unmarshal(r.Body, &out); err != nil {
+		t.Error(err)
+	}
+	return out, true
+}
+
+func TestRelay_CommittedChangesReachTheGatewaysSigned(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	e.relay(t)
+	ten := e.tenant(t, "A")
+	out := e.issue(t, ten.ID)
+	v := e.publish(t, "10", 0)
+	e.feed.until(t, "key, tenant and policy", func() bool {
+		_, key := e.keyRecord(t, out.KeyVersion.KID)
+		_, tenant := e.feed.records[ten.ID]
+		return key && tenant && e.feed.head.Version == v.Number && len(e.feed.stamps) > 0
+	})
+	e.feed.set(func() {
+		if err := policy.VerifyPolicy([]ed25519.PublicKey{e.public}, testDeployment, e.feed.head); err != nil {
+			t.Error(err)
+		}
+		rec, _ := e.keyRecord(t, out.KeyVersion.KID)
+		if rec.State != policy.KeyActive || rec.Tenant != ten.ID || rec.Digest != out.KeyVersion.Digest || rec.NotAfter != nil {
+			t.Errorf("record %+v", rec)
+		}
+	})
+	if _, err := e.keys.Revoke(e.ctx, owner, out.KeyVersion.KID, "leak"); err != nil {
+		t.Fatal(err)
+	}
+	e.feed.until(t, "revocation", func() bool {
+		rec, _ := e.keyRecord(t, out.KeyVersion.KID)
+		return rec.State == policy.KeyRevoked
+	})
+}
+
+func TestRelay_RotationCarriesTheDeadlineOfTheOldVersion(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	e.relay(t)
+	out := e.issue(t, e.tenant(t, "A").ID)
+	r := e.rotate(t, out.Credential.ID, dayLong)
+	e.feed.until(t, "both versions", func() bool {
+		old, _ := e.keyRecord(t, out.KeyVersion.KID)
+		fresh, ok := e.keyRecord(t, r.KeyVersion.KID)
+		return ok && fresh.State == policy.KeyActive && old.State == policy.KeyRetiring &&
+			old.NotAfter.Equal(r.Rotation.EndsAt) && old.RetiringAt.Equal(r.Rotation.StartedAt)
+	})
+}
+
+func TestRelay_LostRedisIsFilledAgain(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	e.relay(t)
+	ten := e.tenant(t, "A")
+	out, gone := e.issue(t, ten.ID), e.issue(t, ten.ID)
+	e.publish(t, "10", 0)
+	if _, err := e.keys.Revoke(e.ctx, owner, gone.KeyVersion.KID, "leak"); err != nil {
+		t.Fatal(err)
+	}
+	whole := func() bool {
+		_, key := e.keyRecord(t, out.KeyVersion.KID)
+		rec, _ := e.keyRecord(t, gone.KeyVersion.KID)
+		return key && rec.State == policy.KeyRevoked && e.feed.head.Version == 1 && e.feed.place.Epoch != ""
+	}
+	e.feed.until(t, "first fill", whole)
+	e.feed.lose()
+	e.feed.until(t, "second fill", whole)
+	e.feed.set(func() {
+		if e.feed.fills < 2 {
+			t.Errorf("%d fills", e.feed.fills)
+		}
+	})
+}
+
+func TestRelay_RewoundDirectoryIsFilledAgain(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	e.relay(t)
+	e.issue(t, e.tenant(t, "A").ID)
+	e.feed.until(t, "fill", func() bool { return e.feed.place.Epoch != "" && len(e.feed.records) == 2 })
+	for name, rewind := range map[string]func(){
+		"older place, same copy": func() { e.feed.place.Seq = 0; delete(e.feed.records, "") },
+		"another copy":           func() { e.feed.place.Epoch = "of another time" },
+	} {
+		before := 0
+		e.feed.set(func() { before = e.feed.fills; rewind() })
+		e.feed.until(t, name, func() bool { return e.feed.fills > before && e.feed.place.Epoch != "" && len(e.feed.records) == 2 })
+	}
+}
+
+func TestRelay_RestartDoesNotFillAgain(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	t.Run("first", func(t *testing.T) {
+		e.relay(t)
+		e.issue(t, e.tenant(t, "A").ID)
+		e.feed.until(t, "fill", func() bool { return e.feed.place.Epoch != "" && len(e.feed.records) == 2 })
+		waitDrained(t, e)
+	})
+	e.relay(t)
+	ten := e.tenant(t, "B")
+	e.feed.until(t, "next change", func() bool { _, ok := e.feed.records[ten.ID]; return ok })
+	e.feed.set(func() {
+		if e.feed.fills != 1 {
+			t.Errorf("%d fills", e.feed.fills)
+		}
+	})
+}
+
+// waitDrained waits until nothing is pending.
+func waitDrained(t *testing.T, e *env) {
+	t.Helper()
+	for {
+		var n int64
+		err := e.store.Read(e.ctx, func(tx console.Tx) (err error) { n, err = tx.CountPendingOutbox(e.ctx); return err })
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n == 0 {
+			return
+		}
+	}
+}
+
+func TestRelay_OutageKeepsChangesPendingAndSaysSo(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	e.relay(t)
+	e.feed.until(t, "first fill", func() bool { return e.feed.place.Epoch != "" })
+	e.feed.set(func() { e.feed.down = errors.New("connection refused") })
+	v := e.publish(t, "10", 0) // stored, though Redis is away
+	out := e.issue(t, e.tenant(t, "A").ID)
+	for {
+		var row console.OutboxRow
+		err := e.store.Read(e.ctx, func(tx console.Tx) (err error) { row, err = tx.Outbox(e.ctx, out.Change.OutboxID); return err })
+		if err != nil {
+			t.Fatal(err)
+		}
+		if row.DoneAt != nil {
+			t.Fatal("sent while Redis was away")
+		}
+		if row.LastError != "" {
+			break
+		}
+	}
+	e.feed.set(func() { e.feed.down = nil })
+	e.feed.until(t, "after the outage", func() bool {
+		_, ok := e.keyRecord(t, out.KeyVersion.KID)
+		return ok && e.feed.head.Version == v.Number
+	})
+}
+
+func TestRelay_TwoConsolesSendEachChangeOnce(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	e.relay(t)
+	e.relay(t) // a second console on the same database
+	e.feed.until(t, "first fill", func() bool { return e.feed.place.Epoch != "" })
+	ten := e.tenant(t, "A")
+	e.feed.until(t, "tenant", func() bool { _, ok := e.feed.records[ten.ID]; return ok })
+	waitDrained(t, e)
+	e.feed.set(func() {
+		if e.feed.fills != 1 {
+			t.Errorf("%d fills", e.feed.fills)
+		}
+	})
+}
