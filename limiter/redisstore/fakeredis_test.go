@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 )
 
 // fakeRedis answers every script call with the same bytes, whatever it asks.
@@ -104,10 +105,11 @@ func number(in *bufio.Reader, kind byte) (int, error) {
 	return strconv.Atoi(strings.TrimSpace(line[1:]))
 }
 
-// proxy carries bytes to a server and, while mute, drops what comes back.
+// proxy carries bytes to a server, and what comes back through a gate.
 type proxy struct {
 	addr string
-	mute func(b bool)
+	mute func(b bool)                     // while true, answers are dropped
+	slow func(delay func() time.Duration) // before each answer; nil for none
 }
 
 func newProxy(t testing.TB, upstream string) proxy {
@@ -117,8 +119,7 @@ func newProxy(t testing.TB, upstream string) proxy {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = listener.Close() })
-	var mu sync.Mutex
-	muted := false
+	shared := &gates{}
 	go func() {
 		for {
 			down, err := listener.Accept()
@@ -133,21 +134,44 @@ func newProxy(t testing.TB, upstream string) proxy {
 			go func() { _, _ = io.Copy(up, down); _ = up.Close() }()
 			go func() {
 				defer down.Close()
-				_, _ = io.Copy(gate{down, func() bool { mu.Lock(); defer mu.Unlock(); return muted }}, up)
+				_, _ = io.Copy(gate{down, shared}, up)
 			}()
 		}
 	}()
-	return proxy{listener.Addr().String(), func(b bool) { mu.Lock(); defer mu.Unlock(); muted = b }}
+	return proxy{
+		addr: listener.Addr().String(),
+		mute: func(b bool) { shared.set(func(g *gates) { g.shut = b }) },
+		slow: func(delay func() time.Duration) { shared.set(func(g *gates) { g.delay = delay }) },
+	}
 }
 
-// gate writes on, or pretends to while shut.
+// gates is how the proxy's connections treat what comes back.
+type gates struct {
+	mu    sync.Mutex
+	shut  bool
+	delay func() time.Duration
+}
+
+func (g *gates) set(change func(*gates)) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	change(g)
+}
+
+// gate writes on, late or never as the gates say.
 type gate struct {
 	io.Writer
-	shut func() bool
+	*gates
 }
 
 func (g gate) Write(b []byte) (int, error) {
-	if g.shut() {
+	g.mu.Lock()
+	shut, delay := g.shut, g.delay
+	g.mu.Unlock()
+	if delay != nil {
+		time.Sleep(delay())
+	}
+	if shut {
 		return len(b), nil
 	}
 	return g.Writer.Write(b)

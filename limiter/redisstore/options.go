@@ -1,7 +1,7 @@
 package redisstore
 
 import (
-	"fmt"
+	"errors"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -17,6 +17,8 @@ const (
 	poolTimeout = 25 * time.Millisecond
 	poolSize    = 16
 )
+
+var errURL = errors.New("not a Redis URL: want redis://user:password@host:port/db, rediss://… or unix://…")
 
 // Options name where a Store's rows lie.
 type Options struct {
@@ -39,11 +41,11 @@ func (o Options) withDefaults() Options {
 // ClientOptions are the options for a URL such as redis://user:pass@host:6379/0
 // or unix:///path: a call ends with its context, nothing is ever retried
 // (a replayed script would charge twice), and the number of connections has a
-// hard bound, pool_size in the URL or 16.
+// hard bound, pool_size in the URL or 16. The error never quotes the URL.
 func ClientOptions(url string) (*redis.Options, error) {
 	opts, err := redis.ParseURL(url)
-	if err != nil {
-		return nil, fmt.Errorf("read Redis URL: %w", err)
+	if err != nil { // it would quote the URL, password included
+		return nil, errURL
 	}
 	if opts.PoolSize == 0 {
 		opts.PoolSize = poolSize

@@ -2,8 +2,10 @@ package redisstore_test
 
 import (
 	"context"
+	"math/rand/v2"
 	"os"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -159,4 +161,50 @@ func TestLimiter_R038_AnOpenBreakerCostsNothing(t *testing.T) {
 		}
 	}
 	holds(t, "a decision without Redis", time.Since(start)/time.Duration(calls), 10*time.Microsecond, time.Millisecond)
+}
+
+// TestStore_LateRepliesNeverAnswerAnotherRequest: one tenant has nothing
+// left and one has plenty; with replies that come after their request has given
+// up, no decision of the one is ever told to the other.
+func TestStore_LateRepliesNeverAnswerAnotherRequest(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	between := newProxy(t, r.server.Addr)
+	store := redisstore.New(clientTo(t, "redis://"+between.addr+"/0"), options)
+	poor, rich := storetest.Tenant("ten_poor"), storetest.Tenant("ten_rich")
+	plenty := policy.Numbers{Tokens: 1, Period: 3_600_000_000, Burst: 1_000_000}
+	take(t, r.real, storetest.Draw(poor, "l", hourly, hourly.Burst))
+	between.slow(func() time.Duration {
+		if rand.IntN(4) == 0 {
+			return 8 * time.Millisecond
+		}
+		return 0
+	})
+	var wg sync.WaitGroup
+	var answered, late atomic.Int64
+	for i := range 16 {
+		wg.Go(func() {
+			charge := storetest.Draw(poor, "l", hourly, 1)
+			if i%2 == 1 {
+				charge = storetest.Draw(rich, "l", plenty, 1)
+			}
+			for range 100 {
+				ctx, cancel := context.WithTimeout(context.Background(), 5*time.Millisecond)
+				out, err := store.Take(ctx, []limiter.Charge{charge})
+				cancel()
+				switch {
+				case err != nil:
+					late.Add(1)
+				case out.Admitted != (i%2 == 1):
+					t.Errorf("caller %d was told %+v", i, out)
+				default:
+					answered.Add(1)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	if answered.Load() == 0 || late.Load() == 0 {
+		t.Errorf("%d answered, %d late: the test says nothing", answered.Load(), late.Load())
+	}
 }

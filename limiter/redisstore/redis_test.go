@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"regexp"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -332,8 +333,10 @@ func TestClientOptions_BoundWhatAnOutageMayCost(t *testing.T) {
 	if opts.ReadTimeout != 75*time.Millisecond || opts.WriteTimeout != 75*time.Millisecond || opts.DialTimeout != 100*time.Millisecond {
 		t.Errorf("for a budget of 75 ms: read %v, write %v, dial %v", opts.ReadTimeout, opts.WriteTimeout, opts.DialTimeout)
 	}
-	if _, err := redisstore.ClientOptions("http://example.com"); err == nil {
-		t.Error("took a web address")
+	for _, url := range []string{"http://example.com", "redis://u:canary@h:port/0", "redis://u:canary@h/%zz", "redis://u:canary@h/x"} {
+		if _, err := redisstore.ClientOptions(url); err == nil || strings.Contains(err.Error(), "canary") {
+			t.Errorf("%s: error %v", url, err)
+		}
 	}
 }
 
