@@ -27,6 +27,17 @@ func (d *decoder) shape(path string, line int, format string, args ...any) {
 	d.found.add(Problem{Path: path, Line: line, Message: fmt.Sprintf(format, args...)})
 }
 
+// newer is about something that this build does not know or does not support.
+func (d *decoder) newer(path string, line int, format string, args ...any) {
+	d.found.add(Problem{Path: path, Line: line, Message: fmt.Sprintf(format, args...), beyond: true})
+}
+
+// unsupported is about a known value of a later part of the format.
+func (d *decoder) unsupported(path string, n *node, what string) {
+	d.unread[path] = true
+	d.newer(path, n.line, "%s is not supported yet", clip(what))
+}
+
 // fieldSet names the fields of a map: those that are read, and those of later
 // parts of the policy format that this build knows but does not support.
 type fieldSet struct {
@@ -56,9 +67,11 @@ func (d *decoder) fields(path string, n *node, set fieldSet) {
 		case read != nil:
 			read(at, v)
 		case contains(set.later, k.text):
-			d.shape(at, k.line, "is not supported yet")
+			d.misshapen = true
+			d.newer(at, k.line, "is not supported yet")
 		default:
-			d.shape(at, k.line, "is not a known field; known here: %s", set.names())
+			d.misshapen = true
+			d.newer(at, k.line, "is not a known field; known here: %s", set.names())
 		}
 	}
 }
@@ -137,7 +150,7 @@ func choice[T ~string](d *decoder, path string, n *node, into *T, words []T, lat
 		}
 	}
 	if contains(later, n.text) {
-		d.problem(path, n, "%s is not supported yet", n.text)
+		d.unsupported(path, n, n.text)
 		return
 	}
 	d.problem(path, n, "%q is not known: it must be one of %s", clip(n.text), joinWords(words))

@@ -136,13 +136,13 @@ func (d *decoder) limit(path string, n *node) Limit {
 // per reads a dimension.
 func (d *decoder) per(path string, n *node, into *Per) {
 	if n.kind == kindList {
-		d.problem(path, n, "a combination of dimensions is not supported yet")
+		d.unsupported(path, n, "a combination of dimensions")
 		return
 	}
 	if n.kind == kindText {
 		for _, prefix := range []string{"header:", "body:"} {
 			if len(n.text) > len(prefix) && n.text[:len(prefix)] == prefix {
-				d.problem(path, n, "per %s is not supported yet", clip(n.text))
+				d.unsupported(path, n, "per "+n.text)
 				return
 			}
 		}
@@ -212,7 +212,7 @@ func (d *decoder) cost(path string, n *node, into *int64) {
 	later := []string{"graphql", "reserve", "settle_header", "header", "body"}
 	for _, k := range n.keys {
 		if contains(later, k.text) {
-			d.problem(path, n, "a computed cost (%s) is not supported yet: write a whole number", k.text)
+			d.unsupported(path, n, "a computed cost ("+k.text+")")
 			return
 		}
 	}
@@ -238,7 +238,7 @@ func (d *decoder) fallback(path string, n *node, f *Fallback) {
 		f.Unlimited = true
 		return
 	case n.kind == kindText && n.text == "share":
-		d.problem(path, n, "share is not supported yet")
+		d.unsupported(path, n, "share")
 		return
 	case n.kind == kindText:
 		d.problem(path, n, "%q is not a fallback: write {rate: …, burst: …} or unlimited", clip(n.text))

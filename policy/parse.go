@@ -27,7 +27,7 @@ func ParseLoose(src []byte) (*Document, Report) {
 		if !errors.As(err, &e) {
 			e = sourceErrorf("", 0, "cannot be read: %v", err)
 		}
-		return nil, Report{Problems: []Problem{e.problem}}
+		return nil, Report{Problems: []Problem{e.problem}, Warnings: []Problem{}}
 	}
 	d := &decoder{unread: map[string]bool{}}
 	doc := d.document(root)
@@ -70,13 +70,17 @@ func (d *decoder) toldOf(path string) bool {
 	return d.unread[""]
 }
 
-// trim sorts a report by line and bounds its length.
+// trim sorts a report by line and bounds its length. Its lists are then never
+// nil, because in JSON that would be null.
 func (r *Report) trim() {
 	r.Problems = trimmed(r.Problems, "problems")
 	r.Warnings = trimmed(r.Warnings, "warnings")
 }
 
 func trimmed(list []Problem, what string) []Problem {
+	if list == nil {
+		return []Problem{}
+	}
 	slices.SortStableFunc(list, func(a, b Problem) int { return a.Line - b.Line })
 	if len(list) <= maxProblems {
 		return list

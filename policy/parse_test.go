@@ -290,7 +290,7 @@ func TestParseLoose_GivesTheDocumentWhileOnlyValuesAreWrong(t *testing.T) {
 
 func TestReport_ReadsAsText(t *testing.T) {
 	t.Parallel()
-	r := Report{Problems: []Problem{{"routes[0].rate", 7, "is missing"}, {"", 0, "is empty"}}}
+	r := Report{Problems: []Problem{{Path: "routes[0].rate", Line: 7, Message: "is missing"}, {Message: "is empty"}}}
 	if got, want := r.Error(), "line 7: routes[0].rate: is missing\ndocument: is empty"; got != want {
 		t.Errorf("Error = %q, want %q", got, want)
 	}

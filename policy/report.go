@@ -11,6 +11,8 @@ type Problem struct {
 	Path    string `json:"path"`           // "routes[3].limits[0].rate"; "" for the whole document
 	Line    int    `json:"line,omitempty"` // in the source, from 1; 0 when unknown
 	Message string `json:"message"`        // one sentence without the path
+
+	beyond bool // see Report.TooNew
 }
 
 // String is the problem on one line, for terminals and logs.
@@ -34,6 +36,12 @@ type Report struct {
 
 // OK reports whether the document may be published.
 func (r Report) OK() bool { return len(r.Problems) == 0 }
+
+// TooNew reports whether the document holds something that this build does not
+// know or does not support: a newer build may well take it.
+func (r Report) TooNew() bool {
+	return slices.ContainsFunc(r.Problems, func(p Problem) bool { return p.beyond })
+}
 
 // Error tells all problems, one a line. It is "" when there are none, so test
 // OK before using a Report as an error.

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"fmt"
 	"net/textproto"
 	"slices"
 	"sort"
@@ -61,7 +62,8 @@ func (v *validator) header() {
 	case "":
 		v.problems.addf("apiVersion", "is missing: it must be %s", APIVersion)
 	default:
-		v.problems.addf("apiVersion", "%q is not known: this build knows %s", clip(v.doc.APIVersion), APIVersion)
+		v.problems.add(Problem{Path: "apiVersion", beyond: true,
+			Message: fmt.Sprintf("%q is not known: this build knows %s", clip(v.doc.APIVersion), APIVersion)})
 	}
 }
 

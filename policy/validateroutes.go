@@ -46,24 +46,7 @@ func (v *validator) routeLimits(at string, r *Route) []metLimit {
 		l := &v.doc.Global.Limits[i]
 		met = append(met, metLimit{globalLimitID(l.Name), "", l})
 	}
-	used := map[string]bool{}
-	for i, name := range r.Uses {
-		at := index(at+".uses", i)
-		l := v.shared[name]
-		switch {
-		case l == nil:
-			v.problems.addf(at, "%q is not the name of a shared limit", clip(name))
-			continue
-		case used[name]:
-			v.problems.addf(at, "%q is there twice", name)
-			continue
-		}
-		used[name], v.used[name] = true, true
-		if r.Identity == IdentityIP && needsTenant(l.Per) {
-			v.problems.addf(at, "%q is counted per %s, and a route with identity ip has none", name, l.Per)
-		}
-		met = append(met, metLimit{sharedLimitID(name), "", l})
-	}
+	met = append(met, v.uses(at+".uses", r)...)
 	names := map[string]string{}
 	for i := range r.Limits {
 		l := &r.Limits[i]
@@ -81,6 +64,30 @@ func (v *validator) routeLimits(at string, r *Route) []metLimit {
 	}
 	if len(met) == 0 && r.Identity == IdentityIP {
 		v.warnings.addf(at, "has no limit: plans do not apply to identity ip, and nothing else does")
+	}
+	return met
+}
+
+// uses checks the names of shared limits and gives the limits.
+func (v *validator) uses(path string, r *Route) []metLimit {
+	var met []metLimit
+	used := map[string]bool{}
+	for i, name := range r.Uses {
+		at := index(path, i)
+		l := v.shared[name]
+		switch {
+		case l == nil:
+			v.problems.addf(at, "%q is not the name of a shared limit", clip(name))
+			continue
+		case used[name]:
+			v.problems.addf(at, "%q is there twice", name)
+			continue
+		}
+		used[name], v.used[name] = true, true
+		if r.Identity == IdentityIP && needsTenant(l.Per) {
+			v.problems.addf(at, "%q is counted per %s, and a route with identity ip has none", name, l.Per)
+		}
+		met = append(met, metLimit{sharedLimitID(name), "", l})
 	}
 	return met
 }
