@@ -13,7 +13,7 @@ TEST_TIMEOUT ?= 20m
 FUZZ_TIME    ?= 20s
 DEMO_FLAGS   ?=
 
-.PHONY: help demo build test verify lint gen deps e2e-12 fuzz race vuln clean go
+.PHONY: help demo build test verify lint gen deps prove e2e-12 fuzz race vuln clean go
 
 help: ## this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -53,9 +53,13 @@ gen: go ## write generated code: templ, sqlc, OpenAPI
 deps: go ## install what demo and test need: PostgreSQL, Redis, Chromium
 	@sh scripts/deps.sh pg redis browser
 
+prove: go ## hold the product to its promises about time, one test at a time, and print what was measured
+	@sh scripts/deps.sh pg redis browser
+	HEADGATE_E2E_STRICT=1 $(GO) test -count=1 -timeout=20m -parallel=1 -v ./internal/e2e
+
 e2e-12: go ## one limit over twelve gateways
 	@sh scripts/deps.sh pg redis
-	HEADGATE_E2E_GATEWAYS=12 $(GO) test -count=1 -timeout=10m -v -run 'TestOneLimit' ./internal/e2e
+	HEADGATE_E2E_GATEWAYS=12 $(GO) test -count=1 -timeout=10m -v -run '^TestOneLimit' ./internal/e2e
 
 fuzz: go ## fuzz each decoder for FUZZ_TIME
 	@sh scripts/fuzz.sh $(FUZZ_TIME)

@@ -13,10 +13,11 @@ import (
 // demoCmd runs a whole deployment on this machine. Every part is a process of
 // its own; one that is killed stays down until somebody starts it again.
 type demoCmd struct {
-	Gateways  int    `help:"How many gateways." default:"3"`
-	Port      int    `help:"First port: the console's; the other parts take the next ones. A port that is given has to be free; without one, free ports are looked for from 8480 on." placeholder:"PORT"`
-	Traffic   bool   `help:"Living traffic of sample tenants." default:"true" negatable:""`
-	ReadyFile string `help:"Write a JSON file that describes everything, once it is up." placeholder:"FILE"`
+	Gateways      int           `help:"How many gateways." default:"3"`
+	Port          int           `help:"First port: the console's; the other parts take the next ones. A port that is given has to be free; without one, free ports are looked for from 8480 on." placeholder:"PORT"`
+	Traffic       bool          `help:"Living traffic of sample tenants." default:"true" negatable:""`
+	GatewayBudget time.Duration `help:"The gateways' --budget: longest time for a decision. Longer than the default on a machine that is busy with other things." placeholder:"DURATION"`
+	ReadyFile     string        `help:"Write a JSON file that describes everything, once it is up." placeholder:"FILE"`
 }
 
 // maxGateways bounds a demo: beyond it ports and memory of one machine are the limit.
@@ -33,10 +34,8 @@ func (c *demoCmd) Run(ctx context.Context) error {
 	if c.Port < 0 || c.Port > 65535 {
 		return fmt.Errorf("--port: %d is not a port", c.Port)
 	}
-	if c.ReadyFile != "" { // nobody may take an earlier demo's for this one's
-		if err := os.Remove(c.ReadyFile); err != nil && !os.IsNotExist(err) {
-			return fmt.Errorf("--ready-file: %w", err)
-		}
+	if err := clearReadyFile(c.ReadyFile); err != nil {
+		return fmt.Errorf("--ready-file: %w", err)
 	}
 	if !signal.Ignored(syscall.SIGHUP) { // a closed terminal ends the demo, unless under nohup
 		var stop context.CancelFunc

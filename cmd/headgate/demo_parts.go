@@ -161,13 +161,18 @@ func (d *demo) startPlanes(context.Context) error {
 	}
 	for i := range d.opts.Gateways {
 		name := "gateway-" + strconv.Itoa(i+1)
-		err := d.start(name, "gateway",
-			"--listen="+loopback(d.ports.proxy[i]), "--upstream="+httpURL(d.ports.upstream),
-			"--decide-listen="+loopback(d.ports.decide[i]), "--admin-listen="+loopback(d.ports.admin[i]),
-			"--redis-url-file="+d.secrets.redisURLFile, "--policy-key-file="+d.secrets.publicKey,
-			"--state-dir="+d.dir.sub(name), "--deployment="+demoDeployment, "--zone=zone-"+string(rune('a'+i%3)),
-			"--debug-header", "--drain=3s")
-		if err != nil {
+		args := []string{
+			"gateway",
+			"--listen=" + loopback(d.ports.proxy[i]), "--upstream=" + httpURL(d.ports.upstream),
+			"--decide-listen=" + loopback(d.ports.decide[i]), "--admin-listen=" + loopback(d.ports.admin[i]),
+			"--redis-url-file=" + d.secrets.redisURLFile, "--policy-key-file=" + d.secrets.publicKey,
+			"--state-dir=" + d.dir.sub(name), "--deployment=" + demoDeployment, "--zone=zone-" + string(rune('a'+i%3)),
+			"--debug-header", "--drain=3s",
+		}
+		if b := d.opts.GatewayBudget; b != 0 {
+			args = append(args, "--budget="+b.String())
+		}
+		if err := d.start(name, args...); err != nil {
 			return err
 		}
 	}

@@ -102,6 +102,21 @@ func (d *demo) describe(p *child.Process) readyProcess {
 	return readyProcess{PID: p.PID(), Argv: p.Spec.Argv, Env: env, Cwd: p.Spec.Dir, Log: p.Spec.LogFile}
 }
 
+// clearReadyFile removes an earlier demo's file, which nobody may take for this
+// one's, and finds out early when the folder is not there.
+func clearReadyFile(path string) error {
+	if path == "" {
+		return nil
+	}
+	if _, err := os.Stat(filepath.Dir(path)); err != nil {
+		return err
+	}
+	if err := os.Remove(path); err != nil && !os.IsNotExist(err) {
+		return err
+	}
+	return nil
+}
+
 // writeReadyFile writes the file whole or not at all; it holds secrets (0600).
 func writeReadyFile(path string, r readyFile) error {
 	b, err := json.MarshalIndent(r, "", "  ")

@@ -147,7 +147,7 @@ func moves(t *testing.T, d *Demo) {
 
 func TestDemo_StopLeavesNothing(t *testing.T) {
 	t.Parallel()
-	d := StartDemo(t, "--gateways=1")
+	d := StartDemo(t, "--gateways=1", exact)
 	d.Kill(d.Processes.Gateways[0])
 	d.Restart(d.Processes.Gateways[0]) // a part that somebody started again goes, too
 	d.WaitGateway(0)
@@ -162,7 +162,7 @@ func TestDemo_StopLeavesNothing(t *testing.T) {
 
 func TestDemo_GoesOnWithoutAPartThatWasKilled(t *testing.T) {
 	t.Parallel()
-	d := StartDemo(t, "--gateways=2")
+	d := StartDemo(t, "--gateways=2", exact)
 	d.Kill(d.Processes.Gateways[0])
 	tenant := quiet(t, d, "free")
 	if a := d.Hit(1, tenant.Key, "/v1/items"); a.Status != http.StatusOK {
@@ -186,10 +186,10 @@ func TestDemo_GoesOnWithoutAPartThatWasKilled(t *testing.T) {
 
 func TestDemo_KilledDemoDoesNotHinderTheNext(t *testing.T) {
 	t.Parallel()
-	first := StartDemo(t, "--gateways=1")
+	first := StartDemo(t, "--gateways=1", exact)
 	first.KillDemo()
 	eventually(t, 20*time.Second, "the parts have died with the demo", func() error { return stillRunning(first) })
-	second := StartDemo(t, "--gateways=1")
+	second := StartDemo(t, "--gateways=1", exact)
 	if err := remains(first); err != nil {
 		t.Errorf("the next demo left something of the killed one: %v", err)
 	}
@@ -200,7 +200,7 @@ func TestDemo_KilledDemoDoesNotHinderTheNext(t *testing.T) {
 
 func TestDemo_TwoRunBesideEachOther(t *testing.T) {
 	t.Parallel()
-	a, b := StartDemo(t, "--gateways=1"), StartDemo(t, "--gateways=1")
+	a, b := StartDemo(t, "--gateways=1", exact), StartDemo(t, "--gateways=1")
 	if a.Console == b.Console || slices.Equal(a.Gateways, b.Gateways) || a.Redis == b.Redis || a.Dir == b.Dir {
 		t.Fatalf("shared: %s %s %v %v", a.Console, b.Console, a.Gateways, b.Gateways)
 	}
@@ -260,7 +260,7 @@ func TestDemo_BadInputIsToldByName(t *testing.T) {
 
 func TestDemo_StateSurvivesARestartOfTheConsoleAndPostgreSQL(t *testing.T) {
 	t.Parallel()
-	d := StartDemo(t, "--gateways=1")
+	d := StartDemo(t, "--gateways=1", exact)
 	before := d.MustAPI(http.StatusOK, http.MethodGet, "/api/v1/policy", nil)
 	d.Kill(d.Processes.Console)
 	_ = syscall.Kill(d.Processes.Postgres.PID, syscall.SIGINT)

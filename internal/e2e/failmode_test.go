@@ -36,16 +36,12 @@ func TestFailModes_HoldWhileRedisIsDeadAndEndWithIt(t *testing.T) {
 		}
 	}
 	slices.Sort(waits)
-	// A busy test machine may hold up a request or two; an outage that costs time
-	// holds up all.
-	if p90 := waits[len(waits)*9/10]; p90 > 50*time.Millisecond {
-		t.Errorf("requests waited %s at the 90th percentile, %s at most", p90, waits[len(waits)-1])
-	}
+	took(t, "longest request while Redis was dead", waits[len(waits)-1], 50*time.Millisecond)
 	d.Restart(d.Processes.Redis)
 	d.WaitPort(d.Redis)
 	back := time.Now()
 	for i := range d.Gateways {
-		eventually(t, 10*time.Second, "normal again", func() error {
+		eventually(t, 30*time.Second, "normal again", func() error {
 			a := d.Hit(i, unseen.Key, "/closed/x")
 			if a.Status != http.StatusOK || a.Header.Get("RateLimit") == "" {
 				return fmt.Errorf("gateway %d: status %d: %s", i+1, a.Status, a.Body)
@@ -53,16 +49,14 @@ func TestFailModes_HoldWhileRedisIsDeadAndEndWithIt(t *testing.T) {
 			return nil
 		})
 	}
-	if took := time.Since(back); took > 2*time.Second {
-		t.Errorf("normal again after %s", took)
-	}
+	took(t, "normal again on all gateways", time.Since(back), time.Second)
 	policyIsBackInRedis(t, d)
 }
 
 // openGoesOnWithinItsFallback holds the open route to its burst of five.
 func openGoesOnWithinItsFallback(t *testing.T, i int, key string, hit func(int, string, string) Answer) {
 	t.Helper()
-	admitted := 0
+	admitted, from := 0, time.Now()
 	for range 9 {
 		a := hit(i, key, "/x")
 		switch a.Status {
@@ -79,7 +73,7 @@ func openGoesOnWithinItsFallback(t *testing.T, i int, key string, hit func(int, 
 			t.Errorf("gateway %d invents what is left: %s", i+1, a.Header.Get("RateLimit"))
 		}
 	}
-	if admitted != 5 {
+	if most := 5 + int(time.Since(from).Seconds()/10); admitted < 5 || admitted > most {
 		t.Errorf("gateway %d: the fallback of 5 admitted %d", i+1, admitted)
 	}
 }
@@ -110,7 +104,7 @@ func unseenKeyIsNotAdmitted(t *testing.T, i int, key string, hit func(int, strin
 func policyIsBackInRedis(t *testing.T, d *Demo) {
 	t.Helper()
 	c := d.RedisClient()
-	eventually(t, 5*time.Second, "policy and tenants are in Redis", func() error {
+	eventually(t, 30*time.Second, "policy and tenants are in Redis", func() error {
 		v, err := c.HGet(t.Context(), "hg:{policy}:head", "version").Result()
 		if err != nil || v != "2" {
 			return fmt.Errorf("version %q, %w", v, err)

@@ -9,7 +9,7 @@ import (
 
 func TestMistakes_AreAllToldAndTheLivePolicyGoesOn(t *testing.T) {
 	t.Parallel()
-	d := StartDemo(t, "--gateways=1")
+	d := StartDemo(t, "--gateways=1", exact)
 	doc, mistakes := mistaken()
 	before := d.MustAPI(http.StatusOK, http.MethodGet, "/api/v1/policy", nil)
 	checked := d.MustAPI(http.StatusOK, http.MethodPost, "/api/v1/policy/validate", map[string]any{"document": doc})
@@ -47,7 +47,7 @@ func samePaths(t *testing.T, call string, answer map[string]any, want []string) 
 
 func TestMistakes_InTheAPIAreToldByFieldAndWriteNothing(t *testing.T) {
 	t.Parallel()
-	d := StartDemo(t, "--gateways=1")
+	d := StartDemo(t, "--gateways=1", exact)
 	for _, c := range []struct {
 		name   string
 		body   any

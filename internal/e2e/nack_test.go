@@ -33,7 +33,7 @@ func offer(t *testing.T, c *redis.Client, p policy.SignedPolicy) {
 
 func TestNACK_ReplicaKeepsWhatItHasAndSaysWhy(t *testing.T) {
 	t.Parallel()
-	d := StartDemo(t, "--gateways=2")
+	d := StartDemo(t, "--gateways=2", exact)
 	c := d.RedisClient()
 	tenant := quiet(t, d, "free")
 	var problems config.Problems
@@ -78,7 +78,7 @@ func TestNACK_ReplicaKeepsWhatItHasAndSaysWhy(t *testing.T) {
 // nacked waits until the console shows gateway i with the NACK.
 func nacked(t *testing.T, d *Demo, i int, code string) {
 	t.Helper()
-	eventually(t, 10*time.Second, fmt.Sprintf("gateway %d is shown as nacked for %s", i+1, code), func() error {
+	eventually(t, 30*time.Second, fmt.Sprintf("gateway %d is shown as nacked for %s", i+1, code), func() error {
 		a := d.API(http.MethodGet, "/api/v1/gateways", nil)
 		if a.Status != http.StatusOK {
 			return fmt.Errorf("status %d", a.Status)
@@ -118,7 +118,7 @@ func keepsAfterRestartWithoutRedis(t *testing.T, d *Demo, key string) {
 	d.Kill(d.Processes.Gateways[0])
 	d.Restart(d.Processes.Gateways[0])
 	d.WaitPort(d.Gateways[0])
-	eventually(t, 10*time.Second, "the old version is in force again", func() error {
+	eventually(t, 30*time.Second, "the old version is in force again", func() error {
 		a := d.Hit(0, key, "/v1/items")
 		if a.Status != http.StatusOK || a.Header.Get("X-Headgate-Policy") != "v1" {
 			return fmt.Errorf("status %d by policy %q: %s", a.Status, a.Header.Get("X-Headgate-Policy"), a.Body)
