@@ -15,8 +15,8 @@ type OverviewProps struct {
 // OverviewLiveProps is the part of the overview that moves.
 type OverviewLiveProps struct {
 	Now       time.Time
+	Range     string // that the lines cover: "last hour"
 	LiveAge   string // source and age of the counts: "live, not the record · 2 s ago"
-	FleetAge  string // source and age of what replicas report
 	Stats     []ui.StatProps
 	Tenants   []RefusedTenant
 	Limits    []RefusedLimit

@@ -41,8 +41,9 @@ func (s *Server) overviewProps(r *http.Request) (views.OverviewLiveProps, error)
 		return views.OverviewLiveProps{}, err
 	}
 	h := s.Fleet.Health(ctx)
-	p := views.OverviewLiveProps{Now: now, LiveAge: s.liveAge(now), FleetAge: ui.Ago(now, h.FleetAt),
-		Stats: s.overviewStats(now, h, f), AuditLink: can(r, console.PermViewAudit)}
+	sp := s.knownSpan(now)
+	p := views.OverviewLiveProps{Now: now, Range: "last " + sp.label, LiveAge: s.liveAge(now),
+		Stats: s.overviewStats(now, sp, h, f), AuditLink: can(r, console.PermViewAudit)}
 	if p.Tenants, err = s.refusedMost(ctx, now, f); err != nil {
 		return p, err
 	}
@@ -56,11 +57,10 @@ func (s *Server) overviewProps(r *http.Request) (views.OverviewLiveProps, error)
 	return p, err
 }
 
-// overviewStats are the headline numbers with the line of their last hour.
-func (s *Server) overviewStats(now time.Time, h console.Health, f inForce) []ui.StatProps {
-	hour := span{length: time.Hour, step: 30 * time.Second}
-	from, to := hour.window(now)
-	x := s.series(s.totals(), from, to, hour.step)
+// overviewStats are the headline numbers with their lines over a range.
+func (s *Server) overviewStats(now time.Time, sp span, h console.Health, f inForce) []ui.StatProps {
+	from, to := sp.window(now)
+	x := s.series(s.totals(), from, to, sp.step)
 	line := func(p ui.StatProps, values []float64) ui.StatProps {
 		p.Values, p.From, p.Step, p.Markers = values, x.from, x.step, f.Markers
 		return p
@@ -122,7 +122,7 @@ func (s *Server) refusedMost(ctx context.Context, now time.Time, f inForce) ([]v
 	}
 	var rows []views.RefusedTenant
 	for _, t := range top {
-		row := views.RefusedTenant{Name: t.Tenant, Limit: t.Limit, Refused: ui.Int(t.Refused),
+		row := views.RefusedTenant{Name: t.Tenant, Limit: firstOf(t.Limit, "(without Redis)"), Refused: ui.Int(t.Refused),
 			Share: ui.Percent(percentOf(t.Refused, t.Requests)), Since: t.Since}
 		switch name, ok := names[t.Tenant]; {
 		case ok:
@@ -132,7 +132,7 @@ func (s *Server) refusedMost(ctx context.Context, now time.Time, f inForce) ([]v
 		case t.Tenant == usage.Rest:
 			row.Name = "all others together"
 		}
-		if !f.Published.IsZero() && now.Sub(f.Published) < time.Hour && !t.Since.Before(f.Published) {
+		if f.Version > 1 && now.Sub(f.Published) < time.Hour && !t.Since.Before(f.Published) {
 			row.NewSince = "new since " + f.label()
 		}
 		rows = append(rows, row)
@@ -147,7 +147,7 @@ func limitsThatRefuse(top []usage.LimitRefusals, f inForce) []views.RefusedLimit
 	for _, l := range top {
 		row := views.RefusedLimit{ID: l.Limit, IfDown: "–", Rate: rates[l.Limit], Refused: ui.Int(l.Refused)}
 		if row.ID == "" {
-			row.ID = "(fail mode)"
+			row.ID = "(without Redis)"
 		}
 		if m, ok := modes[l.Limit]; ok {
 			row.IfDown = m

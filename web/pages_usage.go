@@ -28,8 +28,16 @@ func spans() []span {
 	return []span{
 		{"5m", "5 minutes", 5 * time.Minute, 5 * time.Second},
 		{"15m", "15 minutes", 15 * time.Minute, 10 * time.Second},
-		{"1h", "1 hour", time.Hour, 30 * time.Second},
+		{"1h", "hour", time.Hour, 30 * time.Second},
 	}
+}
+
+// tab is the range as the name of a tab.
+func (sp span) tab() string {
+	if sp.length == time.Hour {
+		return "1 hour"
+	}
+	return sp.label
 }
 
 func spanOf(r *http.Request) span {
@@ -46,6 +54,34 @@ func spanOf(r *http.Request) span {
 func (sp span) window(now time.Time) (from, to time.Time) {
 	to = now.Add(-settled).Truncate(sp.step)
 	return to.Add(-sp.length).Truncate(sp.step), to
+}
+
+// knownSpan is the shortest range that shows all that is known: right after a
+// start an hour's line would be a blank with a dash at its end.
+func (s *Server) knownSpan(now time.Time) span {
+	all := spans()
+	hour := all[len(all)-1]
+	from, to := hour.window(now)
+	for _, p := range s.series(s.totals(), from, to, hour.step).points {
+		if !p.Reported {
+			continue
+		}
+		for _, sp := range all {
+			if now.Sub(p.At) <= sp.length {
+				return sp
+			}
+		}
+	}
+	return hour
+}
+
+// liveFacts fills in the strip's live numbers from the counts that the pages
+// show, so that both say the same.
+func (s *Server) liveFacts(f *ui.Facts) {
+	m := lastMinute(f.Now, s.totals())
+	f.LiveKnown = s.liveKnown(f.Now)
+	f.DegradedPerS = float64(m.Degraded) / 60
+	f.RefusedPercent = percentOf(m.Refused, decided(m))
 }
 
 // liveAge is the source and age of live counts, in words.
@@ -180,7 +216,7 @@ func (s *Server) tenantUsage(r *http.Request, id string, f inForce, details bool
 		tab = "usage"
 	}
 	for _, x := range spans() {
-		p.Ranges = append(p.Ranges, ui.Tab{Label: x.label, URL: ui.TenantURL(id, tab) + "?range=" + x.name, Current: x.name == sp.name})
+		p.Ranges = append(p.Ranges, ui.Tab{Label: x.tab(), URL: ui.TenantURL(id, tab) + "?range=" + x.name, Current: x.name == sp.name})
 	}
 	if details {
 		p.Routes = usageRoutes(live.TenantRoutes(id, from))
