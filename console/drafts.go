@@ -94,7 +94,8 @@ func (s *Policies) GetDraft(ctx context.Context, id string) (d Draft, err error)
 	return d, err
 }
 
-// ListDrafts returns drafts, the last changed first, at most 500.
+// ListDrafts returns drafts without their sources, the last changed first, at
+// most 500.
 func (s *Policies) ListDrafts(ctx context.Context) (out []Draft, err error) {
 	err = s.d.Store.Read(ctx, func(tx Tx) error {
 		out, err = tx.Drafts(ctx, 500)

@@ -199,6 +199,13 @@ func TestActivity_CollectsLiveCountsAndNamesTenants(t *testing.T) {
 		}
 		time.Sleep(time.Millisecond)
 	}
+	var admitted int64
+	for _, p := range a.Live().TenantSeries("ten_x", e.feed.now.Add(-time.Minute), e.feed.now.Add(time.Second), time.Second) {
+		admitted += p.Admitted
+	}
+	if admitted != 3 {
+		t.Fatalf("%d admitted requests were collected", admitted)
+	}
 	names, err := a.Names(e.ctx, []string{ten.ID, "ten_unknown"})
 	if err != nil || len(names) != 1 || names[ten.ID] != "Acme" {
 		t.Fatalf("names %v (%v)", names, err)

@@ -139,7 +139,7 @@ func (f *fakeFeed) Usage(_ context.Context, after string) ([]usage.Batch, string
 		return nil, after, f.down
 	}
 	row := usage.Row{Second: f.now.Unix(), Tenant: "ten_x", Route: "r", Outcome: usage.OutcomeAdmitted, Requests: 3, Cost: 3}
-	return []usage.Batch{{Replica: "gw_1", Boot: "b", Seq: 1, Rows: []usage.Row{row}}}, "1-0", nil
+	return []usage.Batch{{Replica: "gw_1", Boot: "b", Seq: 1, Through: f.now.Unix(), Rows: []usage.Row{row}}}, "1-0", nil
 }
 
 // set changes the feed under its lock.

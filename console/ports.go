@@ -121,6 +121,7 @@ type RotationRows interface {
 type DraftRows interface {
 	InsertDraft(ctx context.Context, d Draft, authorID string) error
 	Draft(ctx context.Context, id string) (Draft, error)
+	// Drafts lists the last changed first, without sources.
 	Drafts(ctx context.Context, limit int) ([]Draft, error)
 	// UpdateDraft writes base, source and d.ETag; false when etag is not the stored one.
 	UpdateDraft(ctx context.Context, d Draft, etag string) (bool, error)

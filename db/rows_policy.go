@@ -33,7 +33,9 @@ func (t tx) Draft(ctx context.Context, id string) (console.Draft, error) {
 
 func (t tx) Drafts(ctx context.Context, limit int) ([]console.Draft, error) {
 	rows, err := t.q.ListDrafts(ctx, int32(limit))
-	return each(rows, draftOf), err
+	return each(rows, func(r gen.ListDraftsRow) console.Draft {
+		return console.Draft{ID: r.ID, Name: r.Name, Base: r.Base, ETag: r.Etag, Author: r.Author, CreatedAt: r.CreatedAt, UpdatedAt: r.UpdatedAt}
+	}), err
 }
 
 func (t tx) UpdateDraft(ctx context.Context, d console.Draft, etag string) (bool, error) {

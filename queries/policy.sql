@@ -35,7 +35,8 @@ VALUES (@id, @name, @base, @source, @etag, @author_id, @author, @created_at, @up
 SELECT * FROM drafts WHERE id = @id;
 
 -- name: ListDrafts :many
-SELECT * FROM drafts ORDER BY updated_at DESC, id DESC LIMIT @max_rows;
+-- Without sources, which may be large.
+SELECT id, name, base, etag, author, created_at, updated_at FROM drafts ORDER BY updated_at DESC, id DESC LIMIT @max_rows;
 
 -- name: CountDrafts :one
 SELECT count(*) FROM drafts;

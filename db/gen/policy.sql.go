@@ -190,25 +190,34 @@ func (q *Queries) InsertVersion(ctx context.Context, arg InsertVersionParams) er
 }
 
 const listDrafts = `-- name: ListDrafts :many
-SELECT id, name, base, source, etag, author_id, author, created_at, updated_at FROM drafts ORDER BY updated_at DESC, id DESC LIMIT $1
+SELECT id, name, base, etag, author, created_at, updated_at FROM drafts ORDER BY updated_at DESC, id DESC LIMIT $1
 `
 
-func (q *Queries) ListDrafts(ctx context.Context, maxRows int32) ([]Draft, error) {
+type ListDraftsRow struct {
+	ID        string
+	Name      string
+	Base      int64
+	Etag      string
+	Author    string
+	CreatedAt time.Time
+	UpdatedAt time.Time
+}
+
+// Without sources, which may be large.
+func (q *Queries) ListDrafts(ctx context.Context, maxRows int32) ([]ListDraftsRow, error) {
 	rows, err := q.db.Query(ctx, listDrafts, maxRows)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	items := []Draft{}
+	items := []ListDraftsRow{}
 	for rows.Next() {
-		var i Draft
+		var i ListDraftsRow
 		if err := rows.Scan(
 			&i.ID,
 			&i.Name,
 			&i.Base,
-			&i.Source,
 			&i.Etag,
-			&i.AuthorID,
 			&i.Author,
 			&i.CreatedAt,
 			&i.UpdatedAt,

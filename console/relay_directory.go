@@ -1,0 +1,149 @@
+package console
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"time"
+
+	"github.com/headgate/headgate/policy"
+)
+
+func (r *Relay) sendRecords(ctx context.Context, rows []OutboxRow) error {
+	if len(rows) == 0 {
+		return nil
+	}
+	signed, err := r.records(ctx, rows)
+	if err != nil {
+		return err
+	}
+	ask, cancel := context.WithTimeout(ctx, relayTimeout)
+	defer cancel()
+	place, err := r.d.Feed.PutRecords(ask, signed)
+	if err != nil {
+		return fmt.Errorf("put %d records: %w", len(signed), err)
+	}
+	if place.Epoch != r.place.Epoch {
+		return fmt.Errorf("the directory was lost while %d records were put", len(signed))
+	}
+	if err := r.finish(ctx, rows, place); err != nil {
+		return err
+	}
+	r.place = place
+	return nil
+}
+
+// records reads and signs what rows name, each once, as it is now.
+func (r *Relay) records(ctx context.Context, rows []OutboxRow) ([]policy.SignedRecord, error) {
+	var out []policy.SignedRecord
+	seen := map[string]bool{}
+	err := r.store.Read(ctx, func(tx Tx) error {
+		for _, row := range rows {
+			if seen[row.Ref] {
+				continue
+			}
+			seen[row.Ref] = true
+			rec, err := r.record(ctx, tx, row)
+			if err != nil {
+				return fmt.Errorf("make record of %s %s: %w", row.Kind, row.Ref, err)
+			}
+			out = append(out, rec)
+		}
+		return nil
+	})
+	return out, err
+}
+
+func (r *Relay) record(ctx context.Context, tx Tx, row OutboxRow) (policy.SignedRecord, error) {
+	if row.Kind == OutboxTenant {
+		t, err := tx.Tenant(ctx, row.Ref)
+		if err != nil {
+			return policy.SignedRecord{}, err
+		}
+		return r.tenantRecord(t)
+	}
+	k, err := tx.Key(ctx, row.Ref)
+	if err != nil {
+		return policy.SignedRecord{}, err
+	}
+	return r.keyRecord(k)
+}
+
+func (r *Relay) tenantRecord(t Tenant) (policy.SignedRecord, error) {
+	return policy.SignRecord(r.d.Signer, r.d.Deployment, policy.RecordTenant, t.ID, t.Seq,
+		policy.TenantRecord{ID: t.ID, Plan: t.Plan, State: t.State})
+}
+
+func (r *Relay) keyRecord(k KeyVersion) (policy.SignedRecord, error) {
+	return policy.SignRecord(r.d.Signer, r.d.Deployment, policy.RecordKey, k.KID, k.Seq, policy.KeyRecord{
+		KID: k.KID, Tenant: k.TenantID, Credential: k.CredentialID, Environment: k.Environment, Digest: k.Digest, State: k.State,
+		RetiringAt: k.RetiringAt, NotAfter: k.NotAfter, Scopes: k.Scopes,
+	})
+}
+
+// refill writes the whole directory anew.
+func (r *Relay) refill(ctx context.Context) error {
+	begun := time.Now()
+	if err := r.d.Feed.BeginDirectory(ctx); err != nil {
+		return err
+	}
+	since := r.d.now().Add(-keepFinal)
+	tenants, err := fill(ctx, r, func(tx Tx, after string) ([]Tenant, error) {
+		return tx.DirectoryTenants(ctx, after, since, relayBatch)
+	}, r.tenantRecord)
+	if err != nil {
+		return err
+	}
+	keys, err := fill(ctx, r, func(tx Tx, after string) ([]KeyVersion, error) {
+		return tx.DirectoryKeys(ctx, after, since, relayBatch)
+	}, r.keyRecord)
+	if err != nil {
+		return err
+	}
+	place, err := r.d.Feed.FinishDirectory(ctx, rand.Text())
+	if err != nil {
+		return err
+	}
+	if err := r.setPlace(ctx, place); err != nil {
+		return err
+	}
+	r.d.Log.InfoContext(ctx, "directory filled", "tenants", tenants, "keys", keys, "took", time.Since(begun))
+	return nil
+}
+
+// fill sends all rows of one kind, in steps, and returns how many.
+func fill[T any](ctx context.Context, r *Relay, list func(Tx, string) ([]T, error), sign func(T) (policy.SignedRecord, error)) (int, error) {
+	after, total := "", 0
+	for {
+		var rows []T
+		err := r.store.Read(ctx, func(tx Tx) (err error) {
+			rows, err = list(tx, after)
+			return err
+		})
+		if err != nil || len(rows) == 0 {
+			return total, err
+		}
+		signed := make([]policy.SignedRecord, len(rows))
+		for i, row := range rows {
+			if signed[i], err = sign(row); err != nil {
+				return total, err
+			}
+		}
+		ask, cancel := context.WithTimeout(ctx, relayTimeout)
+		_, err = r.d.Feed.PutRecords(ask, signed)
+		cancel()
+		if err != nil {
+			return total, err
+		}
+		total += len(rows)
+		after = signed[len(signed)-1].ID
+	}
+}
+
+func (r *Relay) setPlace(ctx context.Context, p policy.Place) error {
+	err := r.store.InTx(ctx, func(tx Tx) error { return tx.SetFeedPlace(ctx, p, r.d.now()) })
+	if err == nil {
+		r.place = p
+	}
+	return err
+}
