@@ -13,7 +13,7 @@ type Marker struct {
 	Label string // "v42"
 }
 
-// StatProps is one headline number with the line of its last hour.
+// StatProps is one headline number with its line over a range of time.
 type StatProps struct {
 	Label string
 	Note  string // below the value: source, age or comparison
@@ -170,9 +170,9 @@ func (p StatProps) spoken() string {
 		}
 	}
 	if known == 0 {
-		return p.Label + ": no data for the last hour"
+		return p.Label + ": nothing known yet"
 	}
-	s := p.Label + ", last hour: between " + Num(low) + " and " + Num(high)
+	s := p.Label + ", last " + Span(p.Step*time.Duration(len(p.Values))) + ": between " + Num(low) + " and " + Num(high)
 	for _, m := range p.placed() {
 		s += ", " + m.Label + " published"
 	}
