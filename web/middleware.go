@@ -52,14 +52,23 @@ func identify(next http.Handler) http.Handler {
 
 // protect sets the headers that every answer carries, whatever its status.
 // Nothing is stored by caches unless a handler says so (static files do).
-func protect(https bool) func(http.Handler) http.Handler {
+//
+// Pages send no referrer. Only where the console is served over plain HTTP to
+// other machines do they send it to the console itself: browsers give such
+// pages no Sec-Fetch-Site, and without a referrer no Origin either, and then
+// nothing could tell our own forms from others'.
+func protect(https, sendsFetchMetadata bool) func(http.Handler) http.Handler {
+	referrer := "no-referrer"
+	if !sendsFetchMetadata {
+		referrer = "same-origin"
+	}
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			h := w.Header()
 			h.Set("Content-Security-Policy", contentSecurityPolicy)
 			h.Set("X-Content-Type-Options", "nosniff")
 			h.Set("X-Frame-Options", "DENY")
-			h.Set("Referrer-Policy", "no-referrer")
+			h.Set("Referrer-Policy", referrer)
 			h.Set("Cross-Origin-Opener-Policy", "same-origin")
 			h.Set("Cross-Origin-Resource-Policy", "same-origin")
 			h.Set("Permissions-Policy", permissionsPolicy)
@@ -100,6 +109,9 @@ func clip(s string) string {
 	}
 	return strings.ToValidUTF8(s, "\uFFFD")
 }
+
+// trustworthy reports whether browsers treat the origin as a secure one.
+func (h hosts) trustworthy() bool { return h.scheme == "https" || len(h.names) > 1 }
 
 // hosts are the names that the console answers to: that of its public URL and,
 // where this is a loopback name, the other loopback names with the same port.
@@ -175,12 +187,15 @@ func sameOrigin(ours hosts, refuse http.HandlerFunc) func(http.Handler) http.Han
 				next.ServeHTTP(w, r)
 				return
 			}
-			if site := r.Header.Get("Sec-Fetch-Site"); site != "" && site != "same-origin" {
+			site := r.Header.Get("Sec-Fetch-Site")
+			if site != "" && site != "same-origin" {
 				refuse(w, r)
 				return
 			}
 			for _, origin := range r.Header.Values("Origin") {
-				if !ours.origin(origin) {
+				// Under no-referrer browsers write "null" for our own pages' forms;
+				// Sec-Fetch-Site, which no page can set, then has to say whose it is.
+				if !ours.origin(origin) && (origin != "null" || site != "same-origin") {
 					refuse(w, r)
 					return
 				}

@@ -33,7 +33,7 @@ func (s *Server) handler() (http.Handler, error) {
 	h = noTrace(s.methodNotAllowed)(h)
 	h = recoverTo(s.Log, internal)(h)
 	h = alive(h)
-	h = protect(s.public.Scheme == "https")(h)
+	h = protect(s.public.Scheme == "https", ours.trustworthy())(h)
 	return identify(h), nil
 }
 
