@@ -1,0 +1,151 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/headgate/headgate/internal/testkit"
+)
+
+// headgate runs the command line and returns its exit status and what it
+// printed on standard error.
+func headgate(t *testing.T, args ...string) (int, string) {
+	t.Helper()
+	var stderr bytes.Buffer
+	code := run(args, nil, io.Discard, &stderr)
+	return code, stderr.String()
+}
+
+func writeFile(t *testing.T, name, text string) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), name)
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+func TestMigrate_BringsAnEmptyDatabaseUpAndMayRunAgain(t *testing.T) {
+	t.Parallel()
+	dsn := testkit.PostgresEmpty(t)
+	for _, args := range [][]string{{"--status"}, {}, {}, {"--status"}} {
+		if code, out := headgate(t, append([]string{"migrate", "--database-url", dsn}, args...)...); code != 0 {
+			t.Fatalf("migrate %v: %d %s", args, code, out)
+		}
+	}
+}
+
+func TestMigrate_NeedsADatabase(t *testing.T) {
+	t.Parallel()
+	if code, out := headgate(t, "migrate"); code != 1 || !strings.Contains(out, "--database-url: is required") {
+		t.Fatalf("%d %s", code, out)
+	}
+}
+
+func TestUser_CreateRefusesBadInputInWords(t *testing.T) {
+	t.Parallel()
+	dsn := testkit.Postgres(t)
+	password := writeFile(t, "password", "correct horse battery\n")
+	create := func(email, role string) (int, string) {
+		return headgate(t, "user", "create", "--database-url", dsn, "--email", email, "--name", "Ann", "--role", role, "--password-file", password)
+	}
+	if code, out := create("ann@example.com", "owner"); code != 0 {
+		t.Fatalf("%d %s", code, out)
+	}
+	if code, out := create("ANN@example.com", "owner"); code != 1 || !strings.Contains(out, "Another operator has this e-mail address.") {
+		t.Fatalf("the same address again: %d %s", code, out)
+	}
+	if code, out := create("bob", "root"); code != 1 || !strings.Contains(out, "email:") || !strings.Contains(out, "role:") {
+		t.Fatalf("bad input: %d %s", code, out)
+	}
+	if code, out := headgate(t, "user", "password", "--database-url", dsn, "--email", "ann@example.com", "--password-file", password); code != 0 {
+		t.Fatalf("%d %s", code, out)
+	}
+	if code, out := headgate(t, "user", "token", "--database-url", dsn, "--email", "nobody@example.com", "--name", "ci"); code != 1 || !strings.Contains(out, "no such operator") {
+		t.Fatalf("token of nobody: %d %s", code, out)
+	}
+	if code, out := headgate(t, "user", "token", "--database-url", dsn, "--email", "ann@example.com", "--name", "ci", "--expires", "1h"); code != 0 {
+		t.Fatalf("%d %s", code, out)
+	}
+}
+
+func TestConsole_AllProblemsOfTheConfigurationAreToldAtOnce(t *testing.T) {
+	t.Parallel()
+	code, out := headgate(t, "console", "--redis-url", "http://user:hunter2@x")
+	for _, flag := range []string{"--database-url", "--redis-url", "--signing-key-file"} {
+		if code != 1 || !strings.Contains(out, flag) {
+			t.Errorf("%s is not named: %d %s", flag, code, out)
+		}
+	}
+	if strings.Contains(out, "hunter2") {
+		t.Error("the message holds a password")
+	}
+}
+
+func TestConsole_RefusesASchemaThatIsNotUpToDate(t *testing.T) {
+	t.Parallel()
+	private, _, err := writeSigningKeys(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	code, out := headgate(t, "console", "--database-url", testkit.PostgresEmpty(t), "--redis-url", "redis://127.0.0.1:1", "--signing-key-file", private, "--listen", "127.0.0.1:0")
+	if code != 1 || !strings.Contains(out, "run headgate migrate first") {
+		t.Fatalf("%d %s", code, out)
+	}
+}
+
+// The console serves while Redis is away, and stops when it is told to.
+func TestConsole_ServesWithoutRedisAndStops(t *testing.T) {
+	t.Parallel()
+	private, _, err := writeSigningKeys(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := filepath.Join(t.TempDir(), "address")
+	c := consoleCmd{
+		DatabaseURL: testkit.Postgres(t), RedisURL: "redis://127.0.0.1:1", RedisNamespace: "hg", Deployment: "test", SigningKeyFile: private,
+		Listen: "127.0.0.1:0", AddrFile: address, Drain: time.Second,
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- c.Run(ctx) }()
+	var bound struct{ Listen string }
+	for deadline := time.Now().Add(20 * time.Second); bound.Listen == ""; time.Sleep(5 * time.Millisecond) {
+		if b, err := os.ReadFile(address); err == nil {
+			_ = json.Unmarshal(b, &bound)
+		}
+		select {
+		case err := <-done:
+			t.Fatalf("ended with %v", err)
+		default:
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("no address within 20 s")
+		}
+	}
+	res, err := http.Get("http://" + bound.Listen + "/signin")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = res.Body.Close()
+	if res.StatusCode != http.StatusOK {
+		t.Errorf("status %d", res.StatusCode)
+	}
+	stop()
+	select {
+	case err := <-done:
+		if err != nil {
+			t.Fatalf("stopped with %v", err)
+		}
+	case <-time.After(20 * time.Second):
+		t.Fatal("not stopped within 20 s")
+	}
+}
