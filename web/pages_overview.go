@@ -68,8 +68,8 @@ func (s *Server) overviewStats(now time.Time, sp span, h console.Health, f inFor
 	m := lastMinute(now, s.totals())
 	decisions, share, down, downTone := ui.Unknown, ui.Unknown, ui.Unknown, ""
 	if s.liveKnown(now) {
-		decisions, share = ui.Num(float64(decided(m))/60), ui.Percent(percentOf(m.Refused, decided(m)))
-		down = ui.Num(float64(m.Degraded) / 60)
+		decisions, share = ui.Num(m.rate(decided(m.Point))), ui.Percent(percentOf(m.Refused, decided(m.Point)))
+		down = ui.Num(m.rate(m.Degraded))
 	}
 	if m.Degraded > 0 {
 		downTone = "bad"

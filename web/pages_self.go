@@ -97,12 +97,12 @@ func (s *Server) selfNow(now time.Time, t console.Tenant) views.SelfNow {
 	}
 	m := lastMinute(now, s.ofTenant(t.ID))
 	switch {
-	case decided(m) == 0:
+	case decided(m.Point) == 0:
 		return views.SelfNow{Kind: "ok", Text: "You sent no requests in the last minute."}
 	case m.Refused == 0:
 		return views.SelfNow{Kind: "ok", Text: "All is well: " + ui.Int(m.Admitted) + " requests in the last minute, none refused."}
 	}
-	n := views.SelfNow{Kind: "warn", Text: ui.Int(m.Refused) + " of " + ui.Int(decided(m)) + " requests in the last minute were refused (" + ui.Percent(percentOf(m.Refused, decided(m))) + ")."}
+	n := views.SelfNow{Kind: "warn", Text: ui.Int(m.Refused) + " of " + ui.Int(decided(m.Point)) + " requests in the last minute were refused (" + ui.Percent(percentOf(m.Refused, decided(m.Point))) + ")."}
 	if top := s.Activity.Live().TenantLimits(t.ID, now.Add(-time.Minute), 1); len(top) > 0 && top[0].Limit != "" {
 		n.More = "Most of them by the limit " + top[0].Limit + ". Each refusal says in Retry-After how long to wait; waiting that long is enough."
 	}

@@ -153,7 +153,7 @@ func (s *Server) headOf(r *http.Request, t console.Tenant, in inForce, tab strin
 	traffic := "How much it sends now is unknown."
 	if s.liveKnown(now) {
 		m := lastMinute(now, s.ofTenant(t.ID))
-		traffic = "It sent " + ui.Int(decided(m)) + " requests in the last minute."
+		traffic = "It sent " + ui.Int(decided(m.Point)) + " requests in the last minute."
 	}
 	p.StateEffect = "Every request with any of its keys is answered 403 on every gateway within a second. " + traffic + " Resume undoes it; no counter is reset."
 	return p

@@ -40,11 +40,15 @@ func (sp span) tab() string {
 	return sp.label
 }
 
-func spanOf(r *http.Request) span {
-	for _, s := range spans() {
-		if s.name == r.URL.Query().Get("range") {
-			return s
+// spanOf is the range that was asked for, else 15 minutes or as much as is known.
+func (s *Server) spanOf(r *http.Request, now time.Time) span {
+	for _, sp := range spans() {
+		if sp.name == r.URL.Query().Get("range") {
+			return sp
 		}
+	}
+	if known := s.knownSpan(now); known.length < spans()[1].length {
+		return known
 	}
 	return spans()[1]
 }
@@ -80,8 +84,8 @@ func (s *Server) knownSpan(now time.Time) span {
 func (s *Server) liveFacts(f *ui.Facts) {
 	m := lastMinute(f.Now, s.totals())
 	f.LiveKnown = s.liveKnown(f.Now)
-	f.DegradedPerS = float64(m.Degraded) / 60
-	f.RefusedPercent = percentOf(m.Refused, decided(m))
+	f.DegradedPerS = m.rate(m.Degraded)
+	f.RefusedPercent = percentOf(m.Refused, decided(m.Point))
 }
 
 // liveAge is the source and age of live counts, in words.
@@ -190,15 +194,37 @@ func sum(points []usage.Point) usage.Point {
 // minuteStep divides a minute and is the finest that is kept of a tenant.
 const minuteStep = 5 * time.Second
 
-// lastMinute is what happened in the newest minute that is reported.
-func lastMinute(now time.Time, get fetch) usage.Point {
+// minute is what happened in the newest minute.
+type minute struct {
+	usage.Point
+	seconds float64 // of it that were reported
+}
+
+func lastMinute(now time.Time, get fetch) minute {
 	to := now.Add(-settled).Truncate(minuteStep)
-	return sum(get(to.Add(-time.Minute), to, minuteStep))
+	points := get(to.Add(-time.Minute), to, minuteStep)
+	m := minute{Point: sum(points)}
+	for _, p := range points {
+		if p.Reported {
+			m.seconds += minuteStep.Seconds()
+		}
+	}
+	return m
+}
+
+// rate is n of the minute's requests as a number per second; NaN when nothing
+// was reported.
+func (m minute) rate(n int64) float64 {
+	if m.seconds == 0 {
+		return math.NaN()
+	}
+	return float64(n) / m.seconds
 }
 
 // tenantUsage is a tenant's live usage. details adds the tables.
 func (s *Server) tenantUsage(r *http.Request, id string, f inForce, details bool) views.UsageLiveProps {
-	now, sp := s.Now(), spanOf(r)
+	now := s.Now()
+	sp := s.spanOf(r, now)
 	live := s.Activity.Live()
 	from, to := sp.window(now)
 	x := s.series(s.ofTenant(id), from, to, sp.step)
@@ -228,16 +254,16 @@ func (s *Server) tenantUsage(r *http.Request, id string, f inForce, details bool
 }
 
 // minuteStats are the headline numbers of one minute.
-func (s *Server) minuteStats(now time.Time, m usage.Point) []ui.StatProps {
+func (s *Server) minuteStats(now time.Time, m minute) []ui.StatProps {
 	rate := func(n int64) string {
 		if !s.liveKnown(now) {
 			return ui.Unknown
 		}
-		return ui.Num(float64(n) / 60)
+		return ui.Num(m.rate(n))
 	}
 	share, tone := ui.Unknown, ""
 	if s.liveKnown(now) {
-		share = ui.Percent(percentOf(m.Refused, decided(m)))
+		share = ui.Percent(percentOf(m.Refused, decided(m.Point)))
 	}
 	if m.Refused > 0 {
 		tone = "bad"

@@ -144,13 +144,17 @@ func placed(markers []Marker, from time.Time, step time.Duration, n int) []place
 	for _, m := range markers {
 		at := m.At.Sub(from)
 		if at >= 0 && at <= span {
-			out = append(out, placedMarker{X: coord(100 * float64(at) / float64(span)), Label: m.Label})
+			share := float64(at) / float64(span)
+			out = append(out, placedMarker{X: coord(100 * share), Label: m.Label, AtEnd: share > 0.94})
 		}
 	}
 	return out
 }
 
-type placedMarker struct{ X, Label string }
+type placedMarker struct {
+	X, Label string
+	AtEnd    bool // its label stands to the left
+}
 
 func (p StatProps) shape() shape {
 	return drawn(p.Values, max(peak(p.Values)*1.1, 1e-9), 32)
