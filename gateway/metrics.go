@@ -61,7 +61,7 @@ func (m *metrics) observe(g *Gateway) {
 		m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, read))
 	}
 	gauge("headgate_breaker_state", "Breaker around the store: 0 closed, 1 half-open, 2 open.", func() float64 {
-		return map[string]float64{"closed": 0, "half-open": 1}[g.limiter.BreakerState()] + 2*one(g.limiter.BreakerState() == "open")
+		return map[string]float64{"closed": 0, "half-open": 1, "open": 2}[g.limiter.BreakerState()]
 	})
 	gauge("headgate_policy_version", "Version of the policy in force; 0 without one.", func() float64 {
 		return float64(g.cfg.Policies.Status().Version)

@@ -18,6 +18,7 @@ const (
 	readHeaderTimeout = 10 * time.Second
 	idleTimeout       = 120 * time.Second
 	maxHeaderBytes    = 64 << 10
+	warmTimeout       = 250 * time.Millisecond
 )
 
 // Bound are the addresses that a gateway listens on, "" where it does not.
@@ -65,6 +66,7 @@ func (g *Gateway) serve(ctx context.Context, doors []door) error {
 			}
 		})
 	}
+	g.warm(background)
 	for _, d := range doors {
 		servers.Go(func() {
 			if err := d.server.Serve(d.listener); !errors.Is(err, http.ErrServerClosed) {
@@ -84,6 +86,14 @@ func (g *Gateway) serve(ctx context.Context, doors []door) error {
 	tasks.Wait()
 	servers.Wait()
 	return err
+}
+
+// warm dials the store and loads its script before the first request needs both
+// within its budget. An error is left to the first decision.
+func (g *Gateway) warm(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, warmTimeout)
+	defer cancel()
+	_ = g.cfg.Store.Ping(ctx)
 }
 
 // drain ends the doors that carry traffic first, and the admin door last, so

@@ -138,6 +138,9 @@ func (c *gatewayCmd) clients(p *config.Problems) (decisions, rest *redis.Client)
 		p.Add("--redis-url", "is no Redis URL")
 		return nil, nil
 	}
+	for _, limit := range []*time.Duration{&fast.DialTimeout, &fast.ReadTimeout, &fast.WriteTimeout, &fast.PoolTimeout} {
+		*limit = max(*limit, c.Budget) // or a larger budget would have no effect
+	}
 	slow, err := feed.Options(address)
 	if err != nil {
 		p.Add("--redis-url", "is no Redis URL")
