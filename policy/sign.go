@@ -33,6 +33,20 @@ func SignerID(pub ed25519.PublicKey) string {
 	return hex.EncodeToString(sum[:8])
 }
 
+// ValidDeployment reports whether a deployment may have this name:
+// [a-z0-9-]{1,40}. The name is part of everything that is signed.
+func ValidDeployment(name string) bool {
+	if name == "" || len(name) > 40 {
+		return false
+	}
+	for i := range len(name) {
+		if c := name[i]; c != '-' && (c < 'a' || c > 'z') && (c < '0' || c > '9') {
+			return false
+		}
+	}
+	return true
+}
+
 // PolicyMessage is what is signed for a version. Parent is the digest of the
 // version before, "" for the first.
 func PolicyMessage(deployment string, version int64, parent string, body []byte) []byte {

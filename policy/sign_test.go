@@ -196,3 +196,15 @@ func TestVerifyStamp_SurvivesJSONAndRefusesEveryChange(t *testing.T) {
 		}
 	}
 }
+
+func TestValidDeployment(t *testing.T) {
+	t.Parallel()
+	for name, want := range map[string]bool{
+		"prod": true, "eu-west-1": true, "0": true, strings.Repeat("a", 40): true,
+		"": false, "Prod": false, "a_b": false, "a b": false, "a\nb": false, "é": false, strings.Repeat("a", 41): false,
+	} {
+		if got := ValidDeployment(name); got != want {
+			t.Errorf("ValidDeployment(%q) = %v, want %v", name, got, want)
+		}
+	}
+}

@@ -84,8 +84,14 @@ func (v *validator) clientIP() {
 			v.warnings.addf(at, "%s trusts everyone: any caller can choose the address that is counted", p)
 		}
 	}
-	if why := badHeader(c.Header); why != "" {
-		v.problems.addf("client_ip.header", "%s", why)
+	at := "client_ip.header"
+	switch why := badHeader(c.Header); {
+	case why != "":
+		v.problems.addf(at, "%s", why)
+	case textproto.CanonicalMIMEHeaderKey(c.Header) == "Forwarded":
+		v.problems.add(Problem{Path: at, Message: "Forwarded (RFC 7239) is not supported yet: use X-Forwarded-For", beyond: true})
+	case len(c.TrustedProxies) == 0 && c.Header != DefaultClientIPHeader:
+		v.warnings.addf(at, "%s is never read: no proxy is trusted", c.Header)
 	}
 	if c.IPv6Prefix < 1 || c.IPv6Prefix > 128 {
 		v.problems.addf("client_ip.ipv6_prefix", "%d must be 1 to 128", c.IPv6Prefix)
@@ -138,7 +144,7 @@ func badHeader(name string) string {
 	case "Connection", "Keep-Alive", "Proxy-Authenticate", "Proxy-Authorization", "Proxy-Connection", "Te",
 		"Trailer", "Transfer-Encoding", "Upgrade":
 		return name + " is a hop-by-hop header: it does not reach past the next proxy"
-	case "Host", "Content-Length", "Content-Type", "Date":
+	case "Host", "Content-Length", "Content-Type", "Cookie", "Date":
 		return name + " already has another meaning"
 	case "X-Request-Id", "X-Correlation-Id", "Traceparent":
 		return name + " differs on each request: it names no caller"

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/netip"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -85,8 +86,12 @@ func checkBreakages(t *testing.T, list []breakage) {
 
 func TestValidate_DocumentAndEdges(t *testing.T) {
 	t.Parallel()
+	checkBreakages(t, edgeBreakages())
+}
+
+func edgeBreakages() []breakage {
 	prefix := netip.MustParsePrefix
-	checkBreakages(t, []breakage{
+	return []breakage{
 		{"no version", func(d *Document) { d.APIVersion = "" }, "apiVersion", "must be headgate/v1"},
 		{"other version", func(d *Document) { d.APIVersion = "headgate/v2" }, "apiVersion", `"headgate/v2" is not known`},
 		{"no routes", func(d *Document) { d.Routes, d.Shared = nil, nil }, "routes", "no routes"},
@@ -95,6 +100,7 @@ func TestValidate_DocumentAndEdges(t *testing.T) {
 		{"IPv4 in IPv6", func(d *Document) { d.ClientIP.TrustedProxies[0] = prefix("::ffff:10.0.0.0/104") }, "client_ip.trusted_proxies[0]", "write it as IPv4"},
 		{"range twice", func(d *Document) { d.ClientIP.TrustedProxies = append(d.ClientIP.TrustedProxies, prefix("10.0.0.0/8")) }, "client_ip.trusted_proxies[1]", "twice"},
 		{"hop-by-hop header", func(d *Document) { d.ClientIP.Header = "te" }, "client_ip.header", "hop-by-hop"},
+		{"RFC 7239", func(d *Document) { d.ClientIP.Header = "forwarded" }, "client_ip.header", "not supported yet"},
 		{"header with a space", func(d *Document) { d.ClientIP.Header = "X Forwarded" }, "client_ip.header", "name of a header"},
 		{"bits", func(d *Document) { d.ClientIP.IPv6Prefix = 129 }, "client_ip.ipv6_prefix", "1 to 128"},
 		{"no headers", func(d *Document) { d.Credentials.Headers = []CredentialHeader{} }, "credentials.headers", "no key could"},
@@ -108,14 +114,18 @@ func TestValidate_DocumentAndEdges(t *testing.T) {
 		{"invalid unlimited", func(d *Document) { d.Credentials.Invalid.Rate.Unlimited = true }, "credentials.invalid.rate", "must be bounded"},
 		{"invalid blocked", func(d *Document) { d.Credentials.Invalid.Rate = blockedRate }, "credentials.invalid.rate", "must admit something"},
 		{"invalid burst", func(d *Document) { d.Credentials.Invalid = InvalidLimit{Rate: Rate{Tokens: 1, Period: time.Second}} }, "credentials.invalid.burst", "at least 1"},
-	})
+	}
 }
 
 func TestValidate_Limits(t *testing.T) {
 	t.Parallel()
+	checkBreakages(t, limitBreakages())
+}
+
+func limitBreakages() []breakage {
 	own := func(d *Document) *Limit { return &d.Routes[0].Limits[0] }
 	free := func(d *Document) *Limit { return &d.Plans["free"].Limits[0] }
-	checkBreakages(t, []breakage{
+	return []breakage{
 		{"no name", func(d *Document) { own(d).Name = "" }, "routes[0].limits[0].name", "missing"},
 		{"name with a dot", func(d *Document) { own(d).Name = "a.b" }, "routes[0].limits[0].name", "lower-case"},
 		{"name with a capital", func(d *Document) { own(d).Name = "Reports" }, "routes[0].limits[0].name", "lower-case"},
@@ -148,12 +158,16 @@ func TestValidate_Limits(t *testing.T) {
 		{"negative burst", func(d *Document) { own(d).Burst = -1 }, "routes[0].limits[0].burst", "must not be negative"},
 		{"burst beside 0", func(d *Document) { *own(d) = Limit{Name: "a", Per: PerTenant, Rate: blockedRate, Burst: 5} }, "routes[0].limits[0].burst", "never refills"},
 		{"burst beyond 2^53", func(d *Document) { own(d).Burst = 1 << 50 }, "routes[0].limits[0].burst", "largest allowed is 7505999378"},
-	})
+	}
 }
 
 func TestValidate_Routes(t *testing.T) {
 	t.Parallel()
-	checkBreakages(t, []breakage{
+	checkBreakages(t, routeBreakages())
+}
+
+func routeBreakages() []breakage {
+	return []breakage{
 		{"no name", func(d *Document) { d.Routes[0].Name = "" }, "routes[0].name", "missing"},
 		{"name twice", func(d *Document) { d.Routes[2].Name = "report" }, "routes[2].name", "name of routes[0] too"},
 		{"plan name", func(d *Document) { d.Plans["Free Plan"] = Plan{} }, "plans.Free Plan", "lower-case"},
@@ -184,7 +198,47 @@ func TestValidate_Routes(t *testing.T) {
 		{"fallback without burst", func(d *Document) { d.Routes[0].OnStoreFailure.Fallback.Burst = 0 }, "routes[0].on_store_failure.fallback", "write mode closed"},
 		{"fallback burst too large", func(d *Document) { d.Routes[0].OnStoreFailure.Fallback.Burst = 1 << 50 }, "routes[0].on_store_failure.fallback.burst", "largest allowed"},
 		{"fallback unlimited and a rate", func(d *Document) { d.Routes[0].OnStoreFailure.Fallback.Unlimited = true }, "routes[0].on_store_failure.fallback", "give one of them"},
-	})
+	}
+}
+
+// No problem hides another: two mistakes in different places are both told,
+// whatever they are.
+func TestValidate_NoProblemHidesAnother(t *testing.T) {
+	t.Parallel()
+	all := slices.Concat(edgeBreakages(), limitBreakages(), routeBreakages())
+	pairs := 0
+	for i, a := range all {
+		for _, b := range all[i+1:] {
+			if part(a) == part(b) || a.name == "no routes" || b.name == "no routes" {
+				continue // the second change may take the first one back
+			}
+			d := valid()
+			a.change(d)
+			b.change(d)
+			r := Validate(d)
+			for _, want := range []breakage{a, b} {
+				if _, ok := problemAt(r.Problems, want.path, want.message); !ok {
+					t.Errorf("%s and %s: problems %q, want one at %s", a.name, b.name, r.Problems, want.path)
+				}
+			}
+			pairs++
+		}
+	}
+	if pairs < 1000 {
+		t.Errorf("only %d pairs", pairs)
+	}
+}
+
+// part is the part of the document that a breakage touches.
+func part(b breakage) string {
+	top, rest, _ := strings.Cut(b.path, ".")
+	if top == "client_ip" || top == "credentials" || top == "plans" {
+		second, _, _ := strings.Cut(rest, ".")
+		second, _, _ = strings.Cut(second, "[")
+		return top + "." + second
+	}
+	name, _, _ := strings.Cut(top, "[")
+	return name
 }
 
 func TestValidate_CostThatCanNeverPass(t *testing.T) {
@@ -242,6 +296,7 @@ func TestValidate_WarnsOfSlips(t *testing.T) {
 		{"rate 0", func(d *Document) { d.Plans["pro"].Limits[0].Rate, d.Plans["pro"].Limits[0].Burst = blockedRate, 0 }, "plans.pro.limits[0].rate", "admits nothing"},
 		{"burst 0", func(d *Document) { d.Plans["pro"].Limits[0].Burst = 0 }, "plans.pro.limits[0].burst", "admits nothing"},
 		{"everyone is trusted", func(d *Document) { d.ClientIP.TrustedProxies[0] = netip.MustParsePrefix("0.0.0.0/0") }, "client_ip.trusted_proxies[0]", "trusts everyone"},
+		{"header that is never read", func(d *Document) { d.ClientIP.TrustedProxies, d.ClientIP.Header = nil, "CF-Connecting-IP" }, "client_ip.header", "never read"},
 		{"shared limit unused", func(d *Document) { d.Routes[0].Uses = nil }, "shared[0]", "used by no route"},
 		{"plans count differently", func(d *Document) { d.Plans["pro"].Limits[0].Per = PerCredential }, "plans.pro.limits[0].per", "fresh bucket"},
 		{"nothing limits a route with ip", func(d *Document) { d.Global.Limits, d.Routes[1].Limits = nil, nil }, "routes[1]", "has no limit"},
