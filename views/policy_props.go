@@ -232,6 +232,16 @@ type DraftSection struct {
 	Open                          bool
 }
 
+func (s DraftSection) saveLabel() string {
+	switch s.Kind {
+	case "plan", "route":
+		return "Save " + s.Kind
+	case "general":
+		return "Save"
+	}
+	return "Save limits"
+}
+
 // field names an input of the section.
 func (s DraftSection) field(name string) string { return s.ID + "-" + name }
 
@@ -272,11 +282,11 @@ func (s DraftSection) units(name, label string) ui.SelectProps {
 }
 
 func perOptions() []ui.Option {
-	return []ui.Option{{Value: "tenant", Label: "tenant"}, {Value: "credential", Label: "credential"}, {Value: "ip", Label: "IP address"}, {Value: "global", Label: "everybody together"}}
+	return []ui.Option{{Value: "tenant", Label: "tenant"}, {Value: "credential", Label: "credential"}, {Value: "ip", Label: "IP address"}, {Value: "global", Label: "all together"}}
 }
 
 func countsOptions() []ui.Option {
-	return []ui.Option{{Value: "cost", Label: "the request's cost"}, {Value: "requests", Label: "each request as 1"}}
+	return []ui.Option{{Value: "cost", Label: "cost"}, {Value: "requests", Label: "1 a request"}}
 }
 
 func modeOptions() []ui.Option {
@@ -357,4 +367,11 @@ func sinceClock(t time.Time) string {
 		return ""
 	}
 	return " since " + t.UTC().Format("15:04:05") + " UTC"
+}
+
+func noted(note string) string {
+	if note == "" {
+		return ""
+	}
+	return ": “" + note + "”"
 }
