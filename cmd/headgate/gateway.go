@@ -138,9 +138,7 @@ func (c *gatewayCmd) clients(p *config.Problems) (decisions, rest *redis.Client)
 		p.Add("--redis-url", "is no Redis URL")
 		return nil, nil
 	}
-	for _, limit := range []*time.Duration{&fast.DialTimeout, &fast.ReadTimeout, &fast.WriteTimeout, &fast.PoolTimeout} {
-		*limit = max(*limit, c.Budget) // or a larger budget would have no effect
-	}
+	redisstore.FitBudget(fast, c.Budget)
 	slow, err := feed.Options(address)
 	if err != nil {
 		p.Add("--redis-url", "is no Redis URL")
