@@ -18,6 +18,8 @@ type fallback struct {
 
 	mu       sync.Mutex
 	buckets  map[fallbackKey]Bucket
+	keys     []fallbackKey // of buckets, in the order that the hand looks at them
+	hand     int
 	overflow map[string]Bucket // by route: as many as the policies in force have named
 }
 
@@ -39,7 +41,7 @@ func (f *fallback) take(now int64, req Request) (wait int64, ok bool) {
 	defer f.mu.Unlock()
 	key := fallbackKey{req.Route, req.Identity}
 	b, known := f.buckets[key]
-	if known || f.room(now) {
+	if known || f.claim(key, now) {
 		b, wait = draw(b, known, now, n, cost)
 		f.buckets[key] = b
 		return wait, wait == 0
@@ -50,22 +52,24 @@ func (f *fallback) take(now int64, req Request) (wait int64, ok bool) {
 	return wait, wait == 0
 }
 
-// room reports whether a newcomer fits, dropping a few buckets that are full
-// again: they are no different from newcomers.
-func (f *fallback) room(now int64) bool {
-	if len(f.buckets) < f.max {
+// claim makes room for a newcomer. When the table is full it looks at the next
+// few buckets, going round, and gives the newcomer the place of one that has been
+// full for a while: it is no different from one that was never seen.
+func (f *fallback) claim(key fallbackKey, now int64) bool {
+	if len(f.keys) < f.max {
+		f.keys = append(f.keys, key)
 		return true
 	}
-	looked := 0
-	for key, b := range f.buckets { // in random order
-		if b.Forgotten(now) {
-			delete(f.buckets, key)
-		}
-		if looked++; looked == sweepProbes {
-			break
+	for range min(sweepProbes, len(f.keys)) {
+		at := f.hand
+		f.hand = (f.hand + 1) % len(f.keys)
+		if old := f.keys[at]; f.buckets[old].Forgotten(now) {
+			delete(f.buckets, old)
+			f.keys[at] = key
+			return true
 		}
 	}
-	return len(f.buckets) < f.max
+	return false
 }
 
 // draw brings the bucket to now and takes the cost if it is there.

@@ -203,3 +203,30 @@ func TestFallback_NumbersThatCannotBeCountedAdmitNothing(t *testing.T) {
 		}
 	}
 }
+
+// TestFallback_NewcomersFindRoomInALargeFullTable: each looks at a few entries
+// only, and that is enough to replace the old ones one by one.
+func TestFallback_NewcomersFindRoomInALargeFullTable(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, func(c *limiter.Config) { c.FallbackEntries = 1000 })
+	r.fail(5)
+	for i := range 1500 {
+		req := request(within(1, 2))
+		req.Identity = fmt.Sprint("old-", i)
+		r.decide(req)
+	}
+	if got := r.FallbackSize(); got != 1000 {
+		t.Fatalf("%d buckets, want 1000", got)
+	}
+	r.clock.Advance(5 * time.Second)
+	for i := range 1500 {
+		req := request(within(1, 2))
+		req.Identity = fmt.Sprint("new-", i)
+		if !r.decide(req).Allowed {
+			t.Fatalf("newcomer %d was refused although every old bucket is full again", i)
+		}
+		if got := r.FallbackSize(); got > 1000 {
+			t.Fatalf("%d buckets after newcomer %d", got, i)
+		}
+	}
+}

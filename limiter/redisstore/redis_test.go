@@ -98,6 +98,23 @@ func TestLimiter_R034_KeysLiveUntilFullAndASecond(t *testing.T) {
 	}
 }
 
+func TestLimiter_R034_EveryWriteSetsTheTTLAnew(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	take(t, r.real, storetest.Draw(tenant, "l", hourly, 1))
+	take(t, r.real, storetest.Draw(tenant, "l", hourly, 49))
+	if ttl := r.ttl(t, r.row()); ttl < 50*time.Hour-time.Minute || ttl > 50*time.Hour+2*time.Second {
+		t.Errorf("TTL %v with 50 of 100 left, want 50 h", ttl)
+	}
+	lower := policy.Numbers{Tokens: 1, Period: hourly.Period, Burst: 60}
+	if take(t, r.real, storetest.Draw(tenant, "l", lower, 60)).Admitted {
+		t.Fatal("admitted 60 of 50")
+	}
+	if ttl := r.ttl(t, r.row()); ttl < 10*time.Hour-time.Minute || ttl > 10*time.Hour+2*time.Second {
+		t.Errorf("TTL %v with 50 of 60 left, want 10 h", ttl)
+	}
+}
+
 func TestLimiter_R034_TheSlowestBucketOfARowKeepsIt(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
