@@ -58,7 +58,7 @@ type Server struct {
 func (s *Server) URL() string {
 	u := url.URL{Scheme: "redis", Host: s.Addr, Path: "/0"}
 	if s.Password != "" {
-		u.User = url.UserPassword("", s.Password)
+		u.User = url.UserPassword("default", s.Password) // redis-cli refuses an empty name
 	}
 	return u.String()
 }
