@@ -202,7 +202,9 @@ func TestOptions_SetWhatTheWireCountsOn(t *testing.T) {
 	if !o.ContextTimeoutEnabled || o.MaxRetries != -1 || o.DB != 2 || o.Password != "secret" || o.MaxActiveConns == 0 {
 		t.Fatalf("options are %+v", o)
 	}
-	if _, err := Options("http://nowhere"); err == nil {
-		t.Fatal("an http URL is accepted")
+	for _, bad := range []string{"http://nowhere", "redis://:hunter2@host:port/0", "redis://:hunter2@ho st", "redis://:hunter2@h/%zz", ""} {
+		if _, err := Options(bad); err == nil || strings.Contains(err.Error(), "hunter2") {
+			t.Errorf("%s: %v; want an error without the password", bad, err)
+		}
 	}
 }

@@ -1,7 +1,9 @@
 package feed
 
 import (
+	"errors"
 	"fmt"
+	"net/url"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -18,8 +20,11 @@ const (
 // Options reads a Redis URL and sets what this package counts on: deadlines
 // that hold, no hidden retries, time enough to read a large policy, and a
 // client that is back at once when Redis is.
-func Options(url string) (*redis.Options, error) {
-	o, err := redis.ParseURL(url)
+func Options(address string) (*redis.Options, error) {
+	o, err := redis.ParseURL(address)
+	if parse, ok := errors.AsType[*url.Error](err); ok {
+		err = parse.Err // without the URL, which has the password in it
+	}
 	if err != nil {
 		return nil, fmt.Errorf("read Redis URL: %w", err)
 	}

@@ -221,13 +221,10 @@ func apiVersionOf(body []byte) string {
 	return d.APIVersion
 }
 
-// codeOf tells a document that a newer console may write from one that is
-// wrong: this build does not know a field, or cannot do what it asks for.
+// codeOf tells a document that a newer console may write from one that is wrong.
 func codeOf(r policy.Report) string {
-	for _, p := range r.Problems {
-		if strings.Contains(p.Message, "is not a known field") || strings.Contains(p.Message, "is not supported yet") {
-			return policy.NACKTooNew
-		}
+	if r.TooNew() {
+		return policy.NACKTooNew
 	}
 	return policy.NACKInvalid
 }
