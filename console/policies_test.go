@@ -310,3 +310,48 @@ func TestDrafts_MayBeWrongButNotUnstorable(t *testing.T) {
 		t.Fatalf("source %q (%v)", got.Source, err)
 	}
 }
+
+// A tenant is never left on a plan that the policy in force lacks, whoever
+// commits first.
+func TestPolicies_PlanIsNotDroppedUnderANewTenant(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	e.publish(t, "10", 0)
+	ten := e.tenant(t, "on free")
+	only := strings.Replace(string(document("20")), "  pro:\n    limits: [{name: requests, per: tenant, counts: requests, rate: 600/minute, burst: 100}]\n", "", 1)
+	pro := "pro"
+	errs := atOnce(6, func(i int) error {
+		var err error
+		switch i % 3 {
+		case 0:
+			_, err = e.tenants.Create(e.ctx, owner, console.NewTenant{Name: "T", Plan: "pro"})
+		case 1:
+			_, err = e.tenants.Update(e.ctx, owner, ten.ID, console.TenantPatch{Plan: &pro})
+		default:
+			_, err = e.policies.Publish(e.ctx, owner, []byte(only), 1, "")
+		}
+		return err
+	})
+	for _, err := range errs {
+		if c := console.CodeOf(err); c == console.CodeInternal {
+			t.Errorf("error %v", err)
+		}
+	}
+	head, _, err := e.policies.Head(e.ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	doc, err := head.Document()
+	if err != nil {
+		t.Fatal(err)
+	}
+	list, _, err := e.tenants.List(e.ctx, console.TenantQuery{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, ten := range list {
+		if _, ok := doc.Plans[ten.Plan]; !ok {
+			t.Errorf("v%d lacks plan %s of %s", head.Number, ten.Plan, ten.ID)
+		}
+	}
+}

@@ -12,7 +12,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
+	"github.com/headgate/headgate/console"
+	"github.com/headgate/headgate/db"
 	"github.com/headgate/headgate/internal/testkit"
+	"github.com/headgate/headgate/policy/feed"
 )
 
 // headgate runs the command line and returns its exit status and what it
@@ -102,36 +107,53 @@ func TestConsole_RefusesASchemaThatIsNotUpToDate(t *testing.T) {
 	}
 }
 
-// The console serves while Redis is away, and stops when it is told to.
-func TestConsole_ServesWithoutRedisAndStops(t *testing.T) {
-	t.Parallel()
+// startConsole runs a console until the test ends and returns its address.
+func startConsole(t *testing.T, dsn, redisURL string) string {
+	t.Helper()
 	private, _, err := writeSigningKeys(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
 	address := filepath.Join(t.TempDir(), "address")
 	c := consoleCmd{
-		DatabaseURL: testkit.Postgres(t), RedisURL: "redis://127.0.0.1:1", RedisNamespace: "hg", Deployment: "test", SigningKeyFile: private,
+		DatabaseURL: dsn, RedisURL: redisURL, RedisNamespace: "hg", Deployment: "test", SigningKeyFile: private,
 		Listen: "127.0.0.1:0", AddrFile: address, Drain: time.Second,
 	}
 	ctx, stop := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- c.Run(ctx) }()
-	var bound struct{ Listen string }
-	for deadline := time.Now().Add(20 * time.Second); bound.Listen == ""; time.Sleep(5 * time.Millisecond) {
-		if b, err := os.ReadFile(address); err == nil {
-			_ = json.Unmarshal(b, &bound)
-		}
+	t.Cleanup(func() {
+		stop()
 		select {
 		case err := <-done:
-			t.Fatalf("ended with %v", err)
-		default:
+			if err != nil {
+				t.Errorf("stopped with %v", err)
+			}
+		case <-time.After(20 * time.Second):
+			t.Error("not stopped within 20 s")
 		}
+	})
+	var bound struct{ Listen string }
+	eventually(t, "address", func() bool {
+		b, err := os.ReadFile(address)
+		return err == nil && json.Unmarshal(b, &bound) == nil
+	})
+	return bound.Listen
+}
+
+// eventually waits for a condition of another process's making.
+func eventually(t *testing.T, what string, cond func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(30 * time.Second); !cond(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			t.Fatal("no address within 20 s")
+			t.Fatalf("%s: not within 30 s", what)
 		}
 	}
-	res, err := http.Get("http://" + bound.Listen + "/signin")
+}
+
+func TestConsole_ServesWithoutRedisAndStops(t *testing.T) {
+	t.Parallel()
+	res, err := http.Get("http://" + startConsole(t, testkit.Postgres(t), "redis://127.0.0.1:1") + "/signin")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -139,13 +161,54 @@ func TestConsole_ServesWithoutRedisAndStops(t *testing.T) {
 	if res.StatusCode != http.StatusOK {
 		t.Errorf("status %d", res.StatusCode)
 	}
-	stop()
-	select {
-	case err := <-done:
-		if err != nil {
-			t.Fatalf("stopped with %v", err)
+}
+
+func TestConsole_RedisThatLostEverythingIsFilledAgain(t *testing.T) {
+	t.Parallel()
+	dsn, server := testkit.Postgres(t), testkit.Redis(t)
+	startConsole(t, dsn, server.URL)
+	o, err := feed.Options(server.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	client := redis.NewClient(o)
+	t.Cleanup(func() { _ = client.Close() })
+	publisher, err := feed.NewPublisher(feed.Config{Client: client, Namespace: "hg", Deployment: "test"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	store, err := db.Open(t.Context(), dsn, 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(store.Close)
+	deps := console.Deps{Store: store, Feed: publisher, Deployment: "test"}
+	if _, err := console.NewTenants(deps).Create(t.Context(), shellActor(), console.NewTenant{Name: "A", Plan: "free"}); err != nil {
+		t.Fatal(err)
+	}
+	document, err := os.ReadFile("demo_policy.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := console.NewPolicies(deps).Publish(t.Context(), shellActor(), document, 0, ""); err != nil {
+		t.Fatal(err)
+	}
+	var epochs []string
+	whole := func() bool {
+		st, err := publisher.State(t.Context())
+		if err != nil || st.Version != 1 || st.Directory.Epoch == "" || st.Directory.Seq < 1 {
+			return false
 		}
-	case <-time.After(20 * time.Second):
-		t.Fatal("not stopped within 20 s")
+		epochs = append(epochs, st.Directory.Epoch)
+		return true
+	}
+	eventually(t, "first fill", whole)
+	server.Kill()
+	server.Start()
+	begun := time.Now()
+	eventually(t, "second fill", whole)
+	t.Logf("policy and directory were back %s after Redis was", time.Since(begun).Round(time.Millisecond))
+	if epochs[0] == epochs[len(epochs)-1] {
+		t.Error("Redis kept its directory: nothing was lost")
 	}
 }
