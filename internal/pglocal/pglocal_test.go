@@ -149,20 +149,30 @@ func TestStart_TellsWhyItCannot(t *testing.T) {
 }
 
 func TestFindBin_PrefersWhatIsConfigured(t *testing.T) {
-	dir := t.TempDir()
-	for _, name := range []string{"initdb", "postgres"} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte("#!/bin/sh\n"), 0o755); err != nil {
-			t.Fatal(err)
-		}
-	}
+	dir := fakeServer(t, "16.4")
 	t.Setenv("HEADGATE_PG_BIN", dir)
 	if got, err := pglocal.FindBin(); err != nil || got != dir {
 		t.Errorf("FindBin() = %q, %v, want %q", got, err, dir)
 	}
-	t.Setenv("HEADGATE_PG_BIN", t.TempDir()) // without binaries: passed over
-	if got, err := pglocal.FindBin(); err != nil || got == os.Getenv("HEADGATE_PG_BIN") {
-		t.Errorf("FindBin() = %q, %v", got, err)
+	for why, useless := range map[string]string{"no binaries": t.TempDir(), "too old": fakeServer(t, "13.2")} {
+		t.Setenv("HEADGATE_PG_BIN", useless)
+		if got, err := pglocal.FindBin(); err != nil || got == useless {
+			t.Errorf("%s: FindBin() = %q, %v", why, got, err)
+		}
 	}
+}
+
+// fakeServer is a folder with binaries that only tell a version.
+func fakeServer(t *testing.T, version string) string {
+	t.Helper()
+	dir := t.TempDir()
+	script := "#!/bin/sh\necho 'postgres (PostgreSQL) " + version + "'\n"
+	for _, name := range []string{"initdb", "postgres"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(script), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
 }
 
 func TestFastTemp_IsAFolderThatOthersCanEnter(t *testing.T) {

@@ -41,10 +41,11 @@ func FindBin() (string, error) {
 
 // Options say where the server runs.
 type Options struct {
-	Dir      string // its folder, made if absent; holds configuration, log and pid file
-	Port     int    // loopback port
-	Password string // "" for none
-	Log      string // the server's log file; "" is redis.log in Dir
+	Dir      string   // its folder, made if absent; holds configuration, log and pid file
+	Port     int      // loopback port
+	Password string   // "" for none
+	Users    []string // further users, as "user …" lines of the configuration
+	Log      string   // the server's log file; "" is redis.log in Dir
 }
 
 // Server is a running server.
@@ -103,7 +104,7 @@ func config(o Options) string {
 	if o.Password != "" {
 		lines = append(lines, "requirepass "+o.Password)
 	}
-	return strings.Join(lines, "\n") + "\n"
+	return strings.Join(append(lines, o.Users...), "\n") + "\n"
 }
 
 // wait returns when this very process answers: on a port that somebody else
