@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"strconv"
 	"strings"
 )
 
@@ -87,7 +88,9 @@ func (r *jsonReader) value(path string, depth int) (*node, error) {
 	case string:
 		n.kind, n.text = kindText, t
 	case bool:
-		n.kind = kindBool
+		n.kind, n.text = kindBool, strconv.FormatBool(t)
+	case nil:
+		n.text = "null"
 	}
 	return n, nil
 }

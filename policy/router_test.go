@@ -3,13 +3,9 @@ package policy
 import (
 	"fmt"
 	"net/http"
-	"net/http/httptest"
-	"net/url"
 	"slices"
 	"strings"
 	"testing"
-
-	"pgregory.net/rapid"
 )
 
 // routerOf builds a router from patterns, each its own route.
@@ -143,101 +139,6 @@ func TestRouter_NothingMatchesWithoutAPattern(t *testing.T) {
 	}
 }
 
-// serveMux asks net/http for its opinion; redirect is true when it would answer
-// with one, which a limiter never does.
-func serveMux(mux *http.ServeMux, method, host, path string) (pattern string, redirect bool) {
-	req := &http.Request{Method: method, Host: host, URL: &url.URL{Path: path}}
-	handler, pattern := mux.Handler(req)
-	if _, ours := handler.(namedHandler); !ours {
-		if pattern != "" {
-			return "", true
-		}
-		return "", false
-	}
-	return pattern, false
-}
-
-type namedHandler struct{}
-
-func (namedHandler) ServeHTTP(http.ResponseWriter, *http.Request) {}
-
-// muxHandle registers a pattern and reports whether net/http took it.
-func muxHandle(mux *http.ServeMux, pattern string) (ok bool) {
-	defer func() { ok = recover() == nil }()
-	mux.Handle(pattern, namedHandler{})
-	return true
-}
-
-func genPattern() *rapid.Generator[string] {
-	return rapid.Custom(func(t *rapid.T) string {
-		method := rapid.SampledFrom([]string{"", "", "GET ", "POST ", "HEAD "}).Draw(t, "method")
-		host := rapid.SampledFrom([]string{"", "", "", "h.example"}).Draw(t, "host")
-		n := rapid.IntRange(0, 4).Draw(t, "segments")
-		path := ""
-		for i := range n {
-			path += "/" + rapid.SampledFrom([]string{"a", "b", "c", fmt.Sprintf("{w%d}", i)}).Draw(t, "segment")
-		}
-		end := rapid.SampledFrom([]string{"", "/", "/{$}", "/{rest...}"}).Draw(t, "end")
-		if path+end == "" {
-			end = "/"
-		}
-		return method + host + path + end
-	})
-}
-
-func genPath() *rapid.Generator[string] {
-	return rapid.Custom(func(t *rapid.T) string {
-		path := ""
-		for range rapid.IntRange(0, 5).Draw(t, "segments") {
-			path += "/" + rapid.SampledFrom([]string{"a", "b", "c", "z"}).Draw(t, "segment")
-		}
-		if path == "" || rapid.Bool().Draw(t, "slash") {
-			path += "/"
-		}
-		return path
-	})
-}
-
-// The router speaks the language of net/http.ServeMux: the same conflicts, and
-// the same pattern for each request, except where ServeMux redirects or where a
-// trailing slash would be a way around a limit.
-func TestRouter_AgreesWithServeMux(t *testing.T) {
-	t.Parallel()
-	rapid.Check(t, func(t *rapid.T) {
-		mux, r := http.NewServeMux(), newRouter()
-		for i, text := range rapid.SliceOfN(genPattern(), 1, 12).Draw(t, "patterns") {
-			p, err := parsePattern(text)
-			if err != nil {
-				t.Fatalf("pattern %q: %v", text, err)
-			}
-			p.order = i
-			other, _ := r.conflict(p, conflictsWork)
-			if taken := muxHandle(mux, text); taken != (other == nil) {
-				t.Fatalf("pattern %q: ServeMux takes it: %v, ours conflicts with %v", text, taken, other)
-			}
-			if other == nil {
-				r.add(p)
-			}
-		}
-		for range 10 {
-			method := rapid.SampledFrom([]string{"GET", "POST", "HEAD", "PUT"}).Draw(t, "method")
-			host := rapid.SampledFrom([]string{"", "h.example", "h.example:80", "other"}).Draw(t, "host")
-			path := genPath().Draw(t, "path")
-			want, redirect := serveMux(mux, method, host, path)
-			got := r.match(method, host, path)
-			switch {
-			case redirect:
-			case got == nil:
-				if want != "" {
-					t.Fatalf("%s %s%s matched nothing, ServeMux says %q", method, host, path, want)
-				}
-			case got.text != want && !(strings.HasSuffix(path, "/") && !got.open()):
-				t.Fatalf("%s %s%s matched %q, ServeMux says %q", method, host, path, got.text, want)
-			}
-		}
-	})
-}
-
 func TestRouter_ConflictNamesTheFirstOfTheDocument(t *testing.T) {
 	t.Parallel()
 	for range 20 { // map order must not show
@@ -347,66 +248,4 @@ func FuzzParsePattern(f *testing.F) {
 			t.Errorf("%q does not conflict with itself", s)
 		}
 	})
-}
-
-func manyRoutes(b testing.TB, n int) *Compiled {
-	b.Helper()
-	d := &Document{APIVersion: APIVersion}
-	for i := range n {
-		d.Routes = append(d.Routes, Route{
-			Name:           fmt.Sprintf("r%d", i),
-			Match:          []string{fmt.Sprintf("GET /v1/group%d/things/{id}/part%d", i%97, i)},
-			OnStoreFailure: StoreFailure{Mode: FailClosed},
-		})
-	}
-	c, err := Compile(d)
-	if err != nil {
-		b.Fatal(err)
-	}
-	return c
-}
-
-func BenchmarkMatch(b *testing.B) {
-	for _, n := range []int{100, 10_000} {
-		b.Run(fmt.Sprintf("routes=%d", n), func(b *testing.B) {
-			c := manyRoutes(b, n)
-			paths := make([]string, 64)
-			for i := range paths {
-				at := i * n / len(paths)
-				paths[i] = fmt.Sprintf("/v1/group%d/things/%d/part%d", at%97, i, at)
-			}
-			b.ReportAllocs()
-			for i := 0; b.Loop(); i++ {
-				if _, ok := c.Match("GET", "", paths[i%len(paths)]); !ok {
-					b.Fatal("no match")
-				}
-			}
-		})
-	}
-}
-
-// What a path costs must not hang on what it holds.
-func BenchmarkMatchHostilePath(b *testing.B) {
-	c := manyRoutes(b, 10_000)
-	path := strings.Repeat("/aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa!", 8<<10/57)
-	b.ReportAllocs()
-	for b.Loop() {
-		c.Match("GET", "", path)
-	}
-}
-
-// A path that goes to a server arrives there as it was matched.
-func TestCanonicalPath_IsWhatAServerSees(t *testing.T) {
-	t.Parallel()
-	for _, path := range []string{"/v1/%6Cogin", "/a%20b/c%25d", "/caf%c3%a9/", "/a:b@c/$&'()*+,=!"} {
-		canonical, err := CanonicalPath(path)
-		if err != nil {
-			t.Fatalf("%s: %v", path, err)
-		}
-		req := httptest.NewRequest(http.MethodGet, canonical, nil)
-		again, err := CanonicalPath(req.URL.EscapedPath())
-		if err != nil || again != canonical {
-			t.Errorf("%s is forwarded as %s and read there as %s (%v)", path, canonical, again, err)
-		}
-	}
 }
