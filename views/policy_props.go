@@ -230,6 +230,7 @@ type DraftSection struct {
 	Form                          *form.Form
 	Limits                        int
 	Open                          bool
+	Saved                         bool // a moment ago
 }
 
 func (s DraftSection) saveLabel() string {
@@ -374,4 +375,25 @@ func noted(note string) string {
 		return ""
 	}
 	return ": “" + note + "”"
+}
+
+// usable are the shared limits that a route can draw on, and those that it says
+// it does though there are none of that name.
+func (s DraftSection) usable(shared []string) []string {
+	names := slices.Clone(shared)
+	for name := range strings.SplitSeq(s.Form.Raw("uses"), ",") {
+		if name != "" && !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// mergeEffect says what taking a draft onto the newest version does.
+func (p DraftReviewProps) mergeEffect() string {
+	text := "keeps theirs and puts yours on top"
+	if len(p.Clashes) > 0 {
+		text += "; both changed " + strings.Join(p.Clashes, ", ") + ": there, yours counts"
+	}
+	return text
 }

@@ -161,6 +161,7 @@ func (s *Server) renderForms(w http.ResponseWriter, r *http.Request, status int,
 			p.Sections = append(p.Sections, views.DraftSection{
 				ID: sec.ID(), Kind: sec.Kind, Key: sec.Key, Title: sectionTitle(sec, f), Summary: summaryOf(e.doc, sec), Form: f,
 				Limits: min(max(n, 0), maxSectionLimits), Open: !folded || !f.OK() || open == sec.ID(),
+				Saved: open == sec.ID() && p.Head.Frame.Flash.Text != "",
 			})
 		}
 	}

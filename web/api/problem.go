@@ -134,17 +134,17 @@ func fromConsole(err error) *Problem {
 	}
 	p := newProblem(statusOf(ce.Code), ce.Public).as(string(ce.Code))
 	p.retryAfter = ce.RetryAfter
-	for _, f := range ce.Fields {
-		p.Errors = append(p.Errors, FieldProblem{Field: f.Field, Message: f.Message})
-		p.Detail += " " + f.Field + ": " + f.Message
-	}
 	switch d := ce.Detail.(type) {
 	case policy.Report:
 		p.Problems, p.Warnings = policyProblems(d.Problems), policyProblems(d.Warnings)
-		p.as("invalid-policy")
+		return p.as("invalid-policy")
 	case console.StaleBase:
 		p.BaseVersion, p.HeadVersion, p.Changes = &d.Base, &d.Head, d.Changes
 		p.as("stale-base")
+	}
+	for _, f := range ce.Fields {
+		p.Errors = append(p.Errors, FieldProblem{Field: f.Field, Message: f.Message})
+		p.Detail += " " + f.Field + ": " + f.Message
 	}
 	return p
 }
