@@ -448,6 +448,10 @@ func TestAPI_StateIsToldAndUnknownIsNotZero(t *testing.T) {
 		t.Errorf("health without Redis = %v", h)
 	}
 	obj(t, owner.Get("/api/v1/gateways"), 503)
+	p := obj(t, owner.JSON("POST", "/api/v1/policy/publish?wait=converged&timeout=1s", publishBody(strings.Replace(document, "burst: 60}]", "burst: 61}]", 1), 1)), 202)
+	if p["version"] != 2.0 || p["converged_on"] != nil || p["of"] != nil {
+		t.Errorf("publish without Redis = %v", p)
+	}
 	v = obj(t, owner.Get("/api/v1/audit?object=tenant"), 200)
 	if len(v["items"].([]any)) != 1 {
 		t.Errorf("audit = %v", v)

@@ -9,11 +9,12 @@ import (
 )
 
 // Converged says on how many gateways a change is in force. Its members are
-// absent when nobody waited for them.
+// absent when nobody waited for them, and when it is not known because Redis
+// cannot be asked.
 type Converged struct {
 	AcceptedOn *int     `json:"accepted_on,omitempty" doc:"Gateways that accept it"`
 	RefusedOn  *int     `json:"refused_on,omitempty" doc:"Gateways that refuse it"`
-	Of         *int     `json:"of,omitempty" doc:"Gateways that are not gone; absent when that is unknown"`
+	Of         *int     `json:"of,omitempty" doc:"Gateways that are not gone"`
 	AfterMS    *float64 `json:"after_ms,omitempty" doc:"From the change until the last of them"`
 }
 
@@ -35,15 +36,14 @@ func (a *API) converge(ctx context.Context, c console.Change, w Waiting, s side)
 }
 
 func converged(c console.Convergence, s side) Converged {
-	out := Converged{AfterMS: new(millis(c.After))}
-	on := new(c.On)
-	if s == accepted {
-		out.AcceptedOn = on
-	} else {
-		out.RefusedOn = on
+	if !c.Known {
+		return Converged{}
 	}
-	if c.Known {
-		out.Of = new(c.Of)
+	out := Converged{Of: new(c.Of), AfterMS: new(millis(c.After))}
+	if s == accepted {
+		out.AcceptedOn = new(c.On)
+	} else {
+		out.RefusedOn = new(c.On)
 	}
 	return out
 }

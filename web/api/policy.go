@@ -49,7 +49,7 @@ type Report struct {
 type Published struct {
 	Version     int64    `json:"version"`
 	Digest      string   `json:"digest"`
-	ConvergedOn *int     `json:"converged_on,omitempty" doc:"Gateways that enforce it; absent when nobody waited"`
+	ConvergedOn *int     `json:"converged_on,omitempty" doc:"Gateways that enforce it; absent when nobody waited, or when it is unknown"`
 	Of          *int     `json:"of,omitempty" doc:"Gateways that are not gone; absent when that is unknown"`
 	AfterMS     *float64 `json:"after_ms,omitempty"`
 	Nacks       []NACK   `json:"nacks,omitempty" doc:"Gateways that refuse it, and why"`
@@ -210,9 +210,8 @@ func (a *API) followed(ctx context.Context, out *publishedOut, w Waiting) (*publ
 		return out, err
 	}
 	c := a.Fleet.WaitVersion(ctx, out.Body.Version, d)
-	out.Body.ConvergedOn, out.Body.AfterMS = new(c.On), new(millis(c.After))
 	if c.Known {
-		out.Body.Of = new(c.Of)
+		out.Body.ConvergedOn, out.Body.Of, out.Body.AfterMS = new(c.On), new(c.Of), new(millis(c.After))
 	}
 	for _, n := range c.Nacks {
 		out.Body.Nacks = append(out.Body.Nacks, nackOf(n.Replica, n.NACK))
