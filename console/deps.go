@@ -9,6 +9,8 @@ import (
 	"log/slog"
 	"strings"
 	"time"
+
+	"github.com/headgate/headgate/policy"
 )
 
 // Deps is what the services need. Store, Feed, Signer and Deployment are
@@ -56,17 +58,13 @@ func (d Deps) Check() error {
 	if len(d.Signer) != ed25519.PrivateKeySize {
 		bad = append(bad, "no Ed25519 signing key")
 	}
-	if !deploymentOK(d.Deployment) {
+	if !policy.ValidDeployment(d.Deployment) {
 		bad = append(bad, "the deployment's name must match [a-z0-9-]{1,40}")
 	}
 	if len(bad) > 0 {
 		return fmt.Errorf("console: %s", strings.Join(bad, "; "))
 	}
 	return nil
-}
-
-func deploymentOK(s string) bool {
-	return len(s) >= 1 && len(s) <= 40 && strings.Trim(s, "abcdefghijklmnopqrstuvwxyz0123456789-") == ""
 }
 
 // newID is a prefix and 16 lower-case base32 characters (80 random bits).

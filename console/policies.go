@@ -8,11 +8,34 @@ import (
 	"github.com/headgate/headgate/policy"
 )
 
+// largeSource is the size, in bytes, above which documents are read one at a
+// time: one of 8 MiB takes tens of megabytes and up to a second.
+const largeSource = 256 << 10
+
 // Policies manages drafts and published versions.
-type Policies struct{ d Deps }
+type Policies struct {
+	d     Deps
+	large chan struct{} // held while a large document is read
+}
 
 // NewPolicies returns the policies service.
-func NewPolicies(d Deps) *Policies { return &Policies{d.withDefaults()} }
+func NewPolicies(d Deps) *Policies {
+	return &Policies{d: d.withDefaults(), large: make(chan struct{}, 1)}
+}
+
+// parse reads a document, a large one only when no other large one is being read.
+func (s *Policies) parse(ctx context.Context, src []byte) (*policy.Document, policy.Report, error) {
+	if len(src) > largeSource {
+		select {
+		case s.large <- struct{}{}:
+			defer func() { <-s.large }()
+		case <-ctx.Done():
+			return nil, policy.Report{}, &Error{Code: CodeUnavailable, Public: "Another large policy is being read; please try again.", Cause: ctx.Err()}
+		}
+	}
+	doc, report := policy.ParseLoose(src)
+	return doc, report, nil
+}
 
 // Head returns the version in force; false when nothing was published yet.
 func (s *Policies) Head(ctx context.Context) (v Version, ok bool, err error) {
@@ -66,11 +89,14 @@ func (s *Policies) Versions(ctx context.Context, p Page) (items []Version, next 
 // what the document itself says, and plans that tenants are on and it lacks.
 // The document is nil when src has not the shape of one.
 func (s *Policies) Validate(ctx context.Context, src []byte) (*policy.Document, policy.Report) {
-	doc, report := policy.ParseLoose(src)
+	doc, report, err := s.parse(ctx, src)
+	if err != nil {
+		return nil, policy.Report{Problems: []policy.Problem{{Message: "another large policy is being read; please try again"}}}
+	}
 	if doc == nil {
 		return nil, report
 	}
-	err := s.d.Store.Read(ctx, func(tx Tx) error { return addMissingPlans(ctx, tx, doc, &report) })
+	err = s.d.Store.Read(ctx, func(tx Tx) error { return addMissingPlans(ctx, tx, doc, &report) })
 	if err != nil {
 		s.d.Log.WarnContext(ctx, "plans in use are unknown", "error", err)
 		report.Warnings = append(report.Warnings, policy.Problem{

@@ -64,7 +64,11 @@ func (s *Policies) publish(ctx context.Context, actor Actor, p publication) (Ver
 	var doc *policy.Document
 	var report policy.Report
 	if p.rollbackOf == 0 {
-		if doc, report = policy.ParseLoose(p.src); doc == nil {
+		var err error
+		if doc, report, err = s.parse(ctx, p.src); err != nil {
+			return Version{}, err
+		}
+		if doc == nil {
 			return Version{}, invalidDocument(report)
 		}
 	}

@@ -1,0 +1,236 @@
+package console_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"reflect"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/headgate/headgate/console"
+	"github.com/headgate/headgate/policy"
+)
+
+// walk is a random life of one credential.
+type walk struct {
+	*env
+	t     *testing.T
+	rnd   *rand.Rand
+	cred  string
+	final map[string]console.KeyVersion // versions that have ended, as they were then
+	ended map[string]console.Rotation
+	seqs  map[string]int64
+	taken bool // whether somebody took the last working key away on purpose
+	log   []string
+}
+
+// TestLifecycle_RandomLivesKeepTheRules lets credentials live through random
+// rotations, suspensions, revocations and the passing of time, and checks after
+// each step what has to hold at every instant.
+func TestLifecycle_RandomLivesKeepTheRules(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	ten := e.tenant(t, "A")
+	for seed := range uint64(12) {
+		w := &walk{
+			env: e, t: t, rnd: rand.New(rand.NewPCG(seed, 1)), cred: e.issue(t, ten.ID).Credential.ID,
+			final: map[string]console.KeyVersion{}, ended: map[string]console.Rotation{}, seqs: map[string]int64{},
+		}
+		for range 25 {
+			w.step()
+			w.check()
+		}
+	}
+	if good, _, problem, err := e.audit.Verify(e.ctx); err != nil || problem != nil || good == 0 {
+		t.Fatalf("%d good rows, problem %+v (%v)", good, problem, err)
+	}
+}
+
+func (w *walk) step() {
+	c, open := w.state()
+	pick := c.Versions[w.rnd.IntN(len(c.Versions))]
+	var err error
+	name := ""
+	switch w.rnd.IntN(10) {
+	case 0, 1, 2:
+		overlap := time.Duration(w.rnd.IntN(4)) * time.Hour
+		name = "rotate " + overlap.String()
+		_, err = w.rotations.Start(w.ctx, owner, w.cred, console.NewRotation{Overlap: overlap})
+	case 3:
+		name = "suspend " + pick.KID
+		_, err = w.keys.Suspend(w.ctx, owner, pick.KID, "r")
+	case 4:
+		name = "resume " + pick.KID
+		_, err = w.keys.Resume(w.ctx, owner, pick.KID, "r")
+	case 5:
+		if live(c.Versions) > 1 || w.rnd.IntN(4) == 0 {
+			name = "revoke " + pick.KID
+			_, err = w.keys.Revoke(w.ctx, owner, pick.KID, "leak")
+			w.taken = w.taken || err == nil && live(c.Versions) == 1
+		}
+	case 6:
+		name, err = w.moveRotation(open)
+	case 7:
+		name, err = "expire", w.jobs.Expire(w.ctx)
+	default:
+		by := time.Duration(w.rnd.IntN(90)) * time.Minute
+		name = "wait " + by.String()
+		w.clock.add(by)
+	}
+	if code := console.CodeOf(err); err != nil && code != console.CodeConflict {
+		w.fatalf("%s: %v", name, err)
+	}
+	w.log = append(w.log, fmt.Sprintf("%s → %s", name, console.CodeOf(err)))
+}
+
+func (w *walk) moveRotation(open *console.Rotation) (string, error) {
+	if open == nil {
+		return "", nil
+	}
+	switch w.rnd.IntN(3) {
+	case 0:
+		_, err := w.rotations.Extend(w.ctx, owner, open.ID, time.Hour, "r")
+		return "extend", err
+	case 1:
+		_, err := w.rotations.End(w.ctx, owner, open.ID, "")
+		return "end", err
+	}
+	_, err := w.rotations.Cancel(w.ctx, owner, open.ID, "")
+	return "cancel", err
+}
+
+// state reads the credential and its open rotation.
+func (w *walk) state() (console.Credential, *console.Rotation) {
+	c, err := w.keys.GetCredential(w.ctx, w.cred)
+	if err != nil {
+		w.fatalf("read: %v", err)
+	}
+	list, err := w.rotations.List(w.ctx, false)
+	if err != nil {
+		w.fatalf("read: %v", err)
+	}
+	var open *console.Rotation
+	for _, r := range list {
+		switch {
+		case r.CredentialID != w.cred:
+		case r.Open():
+			open = &r
+		default:
+			if was, ok := w.ended[r.ID]; ok && !reflect.DeepEqual(was, r) {
+				w.fatalf("a rotation that was over has changed: %+v → %+v", was, r)
+			}
+			w.ended[r.ID] = r
+		}
+	}
+	return c, open
+}
+
+func live(versions []console.KeyVersion) (n int) {
+	for _, v := range versions {
+		if v.Live() {
+			n++
+		}
+	}
+	return n
+}
+
+func (w *walk) check() {
+	c, open := w.state()
+	now := w.clock.now()
+	places := map[policy.KeyState]int{}
+	for _, v := range c.Versions {
+		w.checkVersion(v)
+		if v.Live() {
+			place := v.State
+			if v.State == policy.KeySuspended {
+				place = v.ResumeState
+			}
+			places[place]++
+		}
+	}
+	if places[policy.KeyActive] > 1 || places[policy.KeyRetiring] > 1 {
+		w.fatalf("places %v", places)
+	}
+	if places[policy.KeyActive] == 0 && !w.taken {
+		w.fatalf("no active version, and nobody took it away")
+	}
+	if (open != nil) != (places[policy.KeyRetiring] == 1) {
+		w.fatalf("open rotation %v, places %v", open, places)
+	}
+	if open == nil {
+		return
+	}
+	oldAt := slices.IndexFunc(c.Versions, func(v console.KeyVersion) bool { return v.KID == open.OldKID })
+	if old := c.Versions[oldAt]; !old.NotAfter.Equal(open.EndsAt) || open.EndsAt.Sub(open.StartedAt) > console.MaxOverlap {
+		w.fatalf("the old version ends %s, its rotation %s (now %s)", old.NotAfter, open.EndsAt, now)
+	}
+}
+
+func (w *walk) checkVersion(v console.KeyVersion) {
+	if v.Seq < w.seqs[v.KID] {
+		w.fatalf("sequence of %s fell from %d to %d", v.KID, w.seqs[v.KID], v.Seq)
+	}
+	w.seqs[v.KID] = v.Seq
+	if was, ok := w.final[v.KID]; ok && !reflect.DeepEqual(was, v) {
+		w.fatalf("a version that had ended has changed: %+v → %+v", was, v)
+	}
+	if !v.Live() {
+		w.final[v.KID] = v
+		if v.EndedAt == nil || v.EndedAt.After(w.clock.now()) {
+			w.fatalf("ended at %v", v.EndedAt)
+		}
+	}
+}
+
+func (w *walk) fatalf(format string, args ...any) {
+	w.t.Helper()
+	w.t.Fatalf("%s\nafter %v", fmt.Sprintf(format, args...), w.log)
+}
+
+// Two consoles on one database publish at the same time, round after round:
+// numbers grow by one, each version follows the one before it, and every loser
+// learns of it.
+func TestPublishing_HistoryOfTwoConsolesIsOneLine(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	other := console.NewPolicies(e.deps)
+	services := []*console.Policies{e.policies, other}
+	base, lost := int64(0), 0
+	for round := range 15 {
+		errs := atOnce(4, func(i int) error {
+			_, err := services[i%2].Publish(e.ctx, owner, document(fmt.Sprint(10+round*4+i)), base, "")
+			return err
+		})
+		won := 0
+		for _, err := range errs {
+			switch console.CodeOf(err) {
+			case "":
+				won++
+			case console.CodeConflict:
+				lost++
+			default:
+				t.Fatal(err)
+			}
+		}
+		if won != 1 {
+			t.Fatalf("round %d: %d publications from one base", round, won)
+		}
+		base++
+	}
+	versions, _, err := e.policies.Versions(e.ctx, console.Page{Limit: 200})
+	if err != nil || len(versions) != 15 || lost != 45 {
+		t.Fatalf("%d versions, %d losers (%v)", len(versions), lost, err)
+	}
+	for i, v := range versions {
+		if v.Number != int64(15-i) {
+			t.Fatalf("version %d at place %d", v.Number, i)
+		}
+		if i+1 < len(versions) && v.Parent != versions[i+1].Digest {
+			t.Fatalf("v%d does not follow v%d", v.Number, versions[i+1].Number)
+		}
+	}
+	if got := e.actions(t); len(got) != 15 {
+		t.Fatalf("%d events of 15 publications", len(got))
+	}
+}
