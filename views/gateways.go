@@ -46,6 +46,7 @@ type GatewayRow struct {
 
 // LossProps says what a loss of Redis would admit at worst.
 type LossProps struct {
+	Title    string
 	Version  string // of the policy; "" when there is none
 	Replicas string // "3 live gateways" or "unknown number of gateways"
 	Rows     []LossRow
@@ -61,10 +62,14 @@ type LossRow struct {
 }
 
 func modeKind(mode string) string {
-	if mode == "normal" {
+	switch mode {
+	case "normal":
 		return "ok"
+	case ui.Unknown:
+		return "warn"
+	default:
+		return "bad"
 	}
-	return "bad"
 }
 
 func breakerKind(state string) string {

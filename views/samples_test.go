@@ -162,7 +162,7 @@ func pages() map[string]templ.Component {
 	rows := []views.TenantRow{{ID: "ten_aaaabbbbccccdddd", Name: "Acme Analytics", ExternalID: "crm-1042", Plan: "pro", State: "active", Requests: "96", Refused: "4.1 %", Created: at("08:00:00")},
 		{ID: "ten_x", Name: hostile, ExternalID: hostile, Plan: hostile, State: "suspended", Requests: ui.Unknown, Refused: ui.Unknown, Created: at("08:00:00")}}
 	pager := ui.PagerProps{Shown: 50, Total: "about 10 000", First: "/tenants", Next: "/tenants?after=x", Sizes: []ui.PageSize{{N: 50, URL: "/tenants", Current: true}, {N: 100, URL: "/tenants?limit=100"}}}
-	loss := views.LossProps{Version: "v42", Replicas: "3 live gateways, policy v42", Rows: []views.LossRow{
+	loss := views.LossProps{Version: "v42", Title: "If Redis failed now", Replicas: "3 live gateways, policy v42", Rows: []views.LossRow{
 		{Route: "login", Mode: "closed", Text: "Everything is refused with 503.", Bound: "0"},
 		{Route: "report", Mode: "open", Text: "Each gateway admits 200/minute, burst 200, to each subject.", Bound: "1 200"},
 		{Route: hostile, Mode: "open", Text: "Everything is admitted and counted.", Bound: "no bound", Danger: true}}}
@@ -217,7 +217,7 @@ func pages() map[string]templ.Component {
 		"rotation":          views.RotationPage(rotPage),
 		"rotation-failed":   views.RotationPage(rotFailed),
 		"gateways-full":     views.GatewayList(views.GatewayListProps{Frame: frame("Gateways", "/gateways", good), Live: gateways(true), Loss: loss}),
-		"gateways-broken":   views.GatewayList(views.GatewayListProps{Frame: frame("Gateways", "/gateways", bad), Live: gateways(false), Loss: views.LossProps{}}),
+		"gateways-broken":   views.GatewayList(views.GatewayListProps{Frame: frame("Gateways", "/gateways", bad), Live: gateways(false), Loss: views.LossProps{Title: "If Redis failed now"}}),
 		"gateways-empty":    views.GatewayList(views.GatewayListProps{Frame: frame("Gateways", "/gateways", good), Live: views.GatewaysLiveProps{Now: noon, Poll: "/live/gateways", Known: true, Summary: "no gateway is running", AllURL: "/gateways", OnlyURL: "/gateways?differs=1"}, Loss: loss}),
 		"self":              views.Self(self),
 		"self-empty":        views.Self(selfEmpty),

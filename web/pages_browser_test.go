@@ -178,6 +178,13 @@ func TestBrowser_OverviewMovesAndHostileNamesDoNothing(t *testing.T) {
 	b.becomes(`document.querySelector('#live').innerText.includes('Nobody was refused')`)
 	used(w, bad.ID, 1, 2)
 	b.becomes(`document.querySelector('#live').innerText.includes('onerror=window.__xss=1') && document.querySelector('#live').innerText.includes('route:report.reports')`)
+	b.open("/tenants/" + bad.ID)
+	b.eval(`(() => { document.querySelector('#usage details').open = true; document.querySelector('#usage').mark = 1; return ''; })()`)
+	was := b.eval(`document.querySelector('#usage .src').innerText`)
+	b.becomes(`document.querySelector('#usage .src').innerText !== ` + "`" + was + "`")
+	if kept := b.eval(`String(document.querySelector('#usage details').open)`); kept != "true" {
+		t.Error("what was unfolded is folded by the next poll")
+	}
 	for _, path := range []string{"/tenants", "/tenants/" + bad.ID, "/tenants/" + bad.ID + "/audit", "/t/" + bad.ID, "/audit"} {
 		b.open(path)
 		if !strings.Contains(b.text(), "onerror=window.__xss=1") {

@@ -20,7 +20,7 @@ func (s *Server) gatewayList(w http.ResponseWriter, r *http.Request) error {
 	}
 	h := s.Fleet.Health(r.Context())
 	return s.render(w, r, http.StatusOK, views.GatewayList(views.GatewayListProps{Frame: s.titled(r, "Gateways"),
-		Live: s.gatewaysProps(r, h), Loss: lossOf(in, h)}))
+		Live: s.gatewaysProps(r, h), Loss: lossOf(s.Now(), in, h)}))
 }
 
 func (s *Server) gatewaysLive(w http.ResponseWriter, r *http.Request) error {
@@ -92,7 +92,8 @@ func gatewayRow(g console.Replica, known bool) views.GatewayRow {
 		row.Status = ui.Unknown
 	}
 	if !known || g.Status == console.StatusSilent || g.Status == console.StatusGone {
-		row.Decisions, row.Refused, row.Fallback, row.RTT, row.Offset = ui.Unknown, ui.Unknown, ui.Unknown, ui.Unknown, ui.Unknown
+		row.Decisions, row.Refused, row.Fallback, row.RTT, row.Offset = ui.Unknown, ui.Unknown, ui.Unknown, ui.Unknown, ""
+		row.Mode, row.Breaker = ui.Unknown, ui.Unknown
 	}
 	return row
 }
@@ -115,19 +116,23 @@ func signedMillis(ms int64) string {
 
 // lossOf says what each route would admit to one subject in the first minute
 // without Redis: replicas × (fallback burst + fallback rate × 1 min).
-func lossOf(in inForce, h console.Health) views.LossProps {
-	p := views.LossProps{Version: in.label(), Replicas: "unknown number of gateways"}
-	replicas := int64(0)
-	if h.FleetKnown {
-		replicas = int64(h.Of)
-		p.Replicas = fmt.Sprintf("%d live gateways, policy %s", h.Of, in.label())
+func lossOf(now time.Time, in inForce, h console.Health) views.LossProps {
+	p := views.LossProps{Version: in.label(), Title: "If Redis failed now", Replicas: fmt.Sprintf("%d live gateways, policy %s", h.Of, in.label())}
+	replicas, known := int64(h.Of), h.FleetKnown || !h.FleetAt.IsZero()
+	switch {
+	case h.FleetKnown:
+	case known: // the number from before is the best there is, and said to be that
+		p.Title = "While Redis is away"
+		p.Replicas = fmt.Sprintf("%d gateways when last heard %s, policy %s", h.Of, ui.Ago(now, h.FleetAt), in.label())
+	default:
+		p.Replicas = "unknown number of gateways"
 	}
 	if in.Compiled == nil {
 		p.Replicas = ""
 		return p
 	}
 	for _, rt := range in.Compiled.Routes {
-		p.Rows = append(p.Rows, lossRow(rt.Name, rt.Route.OnStoreFailure, replicas, h.FleetKnown))
+		p.Rows = append(p.Rows, lossRow(rt.Name, rt.Route.OnStoreFailure, replicas, known))
 	}
 	return p
 }

@@ -71,7 +71,7 @@ func (s *Server) overviewStats(now time.Time, sp span, h console.Health, f inFor
 		decisions, share = ui.Num(m.rate(decided(m.Point))), ui.Percent(percentOf(m.Refused, decided(m.Point)))
 		down = ui.Num(m.rate(m.Degraded))
 	}
-	if m.Degraded > 0 {
+	if m.Degraded > 0 && s.liveKnown(now) {
 		downTone = "bad"
 	}
 	return []ui.StatProps{
