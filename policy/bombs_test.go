@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"runtime"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -41,14 +42,26 @@ func bombs() map[string][]byte {
 	}
 }
 
+// processorTime is what this process has used so far: what the machine does
+// besides must not decide a test.
+func processorTime(t *testing.T) time.Duration {
+	t.Helper()
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		t.Fatal(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+//nolint:paralleltest // memory and processor time of the whole process are measured
 func TestParse_RefusesBombsCheaply(t *testing.T) {
 	for name, src := range bombs() { // one at a time: their memory is measured
 		var before, after runtime.MemStats
 		runtime.GC()
 		runtime.ReadMemStats(&before)
-		start := time.Now()
+		start := processorTime(t)
 		d, r := Parse(src)
-		took := time.Since(start)
+		took := processorTime(t) - start
 		runtime.ReadMemStats(&after)
 		if d != nil || r.OK() {
 			t.Errorf("%s: taken", name)
@@ -56,7 +69,7 @@ func TestParse_RefusesBombsCheaply(t *testing.T) {
 		allocated := (after.TotalAlloc - before.TotalAlloc) >> 20
 		t.Logf("%s: %v, %d MiB in all, %v", name, took.Round(time.Millisecond), allocated, r.Problems[0])
 		if took > 2*time.Second {
-			t.Errorf("%s: took %v, want at most 2 s", name, took)
+			t.Errorf("%s: took %v of processor time, want at most 2 s", name, took)
 		}
 		if allocated > 48 {
 			t.Errorf("%s: allocated %d MiB, want at most 48", name, allocated)
@@ -69,6 +82,7 @@ func TestParse_RefusesBombsCheaply(t *testing.T) {
 
 // Documents that are as large as a document may be are read, and in time.
 func TestParse_TakesTheLargestDocuments(t *testing.T) {
+	t.Parallel()
 	d := manyRoutes(t, maxRoutes).Document
 	for i := range d.Routes {
 		d.Routes[i].Limits = []Limit{{Name: "l", Per: PerTenant, Rate: Rate{Tokens: 5, Period: time.Minute}, Burst: 5}}

@@ -121,8 +121,9 @@ func yamlOf(n *node) *yaml.Node {
 		return y
 	case kindInt:
 		return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!int", Value: n.text}
+	default: // a document has no other kinds
+		return yamlText(n.text)
 	}
-	return yamlText(n.text)
 }
 
 func yamlText(s string) *yaml.Node {

@@ -147,6 +147,7 @@ func TestMatch_IsSafeForConcurrentUse(t *testing.T) {
 	wg.Wait()
 }
 
+//nolint:paralleltest // AllocsPerRun counts what the whole process allocates
 func TestMatch_AllocatesNothing(t *testing.T) {
 	c := compiled(t)
 	if n := testing.AllocsPerRun(100, func() { c.Match("GET", "api.example", "/v1/reports/7") }); n != 0 {

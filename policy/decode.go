@@ -184,7 +184,7 @@ func (d *decoder) whole(path string, n *node, into *int64, least, most int64) {
 // rate reads a rate.
 func (d *decoder) rate(path string, n *node, into *Rate) {
 	if n.kind == kindInt && n.text == "0" {
-		*into = blockedRate
+		*into = blockedRate()
 		return
 	}
 	if n.kind != kindText {

@@ -72,7 +72,7 @@ func spelledOnce(r Rate) Rate {
 	case r.Unlimited:
 		return Rate{Unlimited: true}
 	case r.set():
-		return blockedRate
+		return blockedRate()
 	}
 	return r
 }

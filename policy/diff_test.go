@@ -61,7 +61,7 @@ func TestDiff_Limits(t *testing.T) {
 		{"rate up", func(d *Document) { free(d).Rate.Tokens = 61 }, "plans.free.limits[0].rate", "plan.requests", ChangeChanged, "60/minute → 61/minute", EffectLooser, ""},
 		{"period longer", func(d *Document) { free(d).Rate.Period = time.Hour }, "plans.free.limits[0].rate", "plan.requests", ChangeChanged, "60/minute → 60/hour", EffectTighter, ""},
 		{"same over time", func(d *Document) { free(d).Rate = Rate{Tokens: 1, Period: time.Second} }, "plans.free.limits[0].rate", "plan.requests", ChangeChanged, "60/minute → 1/second", EffectNeutral, ""},
-		{"rate 0", func(d *Document) { free(d).Rate = blockedRate }, "plans.free.limits[0].rate", "plan.requests", ChangeChanged, "60/minute → 0", EffectTighter, ""},
+		{"rate 0", func(d *Document) { free(d).Rate = blockedRate() }, "plans.free.limits[0].rate", "plan.requests", ChangeChanged, "60/minute → 0", EffectTighter, ""},
 		{"unlimited", func(d *Document) { free(d).Rate = Rate{Unlimited: true} }, "plans.free.limits[0].rate", "plan.requests", ChangeChanged, "60/minute → unlimited", EffectLooser, ""},
 		{"burst down", func(d *Document) { free(d).Burst = 30 }, "plans.free.limits[0].burst", "plan.requests", ChangeChanged, "60 → 30", EffectTighter, "burst"},
 		{"burst up", func(d *Document) { own(d).Burst = 70 }, "routes[0].limits[0].burst", "route:report.reports", ChangeChanged, "50 → 70", EffectLooser, "route report"},

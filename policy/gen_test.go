@@ -83,7 +83,7 @@ func genRateAndBurst(t *rapid.T) (Rate, int64) {
 	case 0:
 		return Rate{Unlimited: true}, 0
 	case 1:
-		return blockedRate, 0
+		return blockedRate(), 0
 	}
 	r := genRate().Draw(t, "rate")
 	n, err := NumbersOf(r, 0)

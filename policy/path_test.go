@@ -76,6 +76,7 @@ func TestCanonicalPath_ErrorIsShort(t *testing.T) {
 	}
 }
 
+//nolint:paralleltest // AllocsPerRun counts what the whole process allocates
 func TestCanonicalPath_CostsNothingForOrdinaryPaths(t *testing.T) {
 	for _, p := range []string{"/", "/v1/reports/2026-11-30", "/a/b/c/"} {
 		if n := testing.AllocsPerRun(100, func() {

@@ -20,16 +20,21 @@ const unlimitedWord = "unlimited"
 
 // blockedRate admits nothing. Its period carries no meaning: there is one
 // spelling of nothing, and a zero Rate means that none was given.
-var blockedRate = Rate{Period: time.Second}
+func blockedRate() Rate { return Rate{Period: time.Second} }
 
-var periodNames = []struct {
+// periodNames are the periods that have a word of their own.
+func periodNames() [4]namedPeriod {
+	return [4]namedPeriod{
+		{"second", time.Second},
+		{"minute", time.Minute},
+		{"hour", time.Hour},
+		{"day", 24 * time.Hour},
+	}
+}
+
+type namedPeriod struct {
 	name   string
 	period time.Duration
-}{
-	{"second", time.Second},
-	{"minute", time.Minute},
-	{"hour", time.Hour},
-	{"day", 24 * time.Hour},
 }
 
 // ParseRate reads a rate: "60/minute" (second, minute, hour, day), "10/1m30s"
@@ -42,7 +47,7 @@ func ParseRate(s string) (Rate, error) {
 		return Rate{Unlimited: true}, nil
 	}
 	if s == "0" {
-		return blockedRate, nil
+		return blockedRate(), nil
 	}
 	count, per, found := strings.Cut(s, "/")
 	if !found {
@@ -57,7 +62,7 @@ func ParseRate(s string) (Rate, error) {
 		return Rate{}, fmt.Errorf("%q is not a rate: %w", clip(s), err)
 	}
 	if tokens == 0 {
-		return blockedRate, nil
+		return blockedRate(), nil
 	}
 	return Rate{Tokens: tokens, Period: period}, nil
 }
@@ -74,7 +79,7 @@ func parseCount(s string) (int64, error) {
 }
 
 func parsePeriod(s string) (time.Duration, error) {
-	for _, p := range periodNames {
+	for _, p := range periodNames() {
 		if s == p.name {
 			return p.period, nil
 		}
@@ -124,7 +129,7 @@ func (r Rate) String() string {
 }
 
 func periodString(d time.Duration) string {
-	for _, p := range periodNames {
+	for _, p := range periodNames() {
 		if d == p.period {
 			return p.name
 		}

@@ -35,8 +35,8 @@ func TestParseRate_ReadsEachSpellingAndWritesOne(t *testing.T) {
 		{"1/744h", "1/744h", Rate{Tokens: 1, Period: MaxPeriod}},
 		{"1/1ms", "1/1ms", Rate{Tokens: 1, Period: MinPeriod}},
 		{"unlimited", "unlimited", Rate{Unlimited: true}},
-		{"0", "0", blockedRate},
-		{"0/minute", "0", blockedRate},
+		{"0", "0", blockedRate()},
+		{"0/minute", "0", blockedRate()},
 		{"281474976710655/second", "281474976710655/second", Rate{Tokens: maxStored, Period: time.Second}},
 	} {
 		got, err := ParseRate(c.in)

@@ -85,8 +85,9 @@ func yamlOfAny(n *node) *yaml.Node {
 			y.Content = append(y.Content, yamlOfAny(item))
 		}
 		return y
+	default:
+		return yamlOf(n)
 	}
-	return yamlOf(n)
 }
 
 // told is a report without its lines, in an order of its own.

@@ -112,7 +112,7 @@ func edgeBreakages() []breakage {
 		{"header with a line feed", func(d *Document) { d.Credentials.Headers = []CredentialHeader{{Name: "X\nY"}} }, "credentials.headers[0].name", "name of a header"},
 		{"scheme of two words", func(d *Document) { d.Credentials.Headers = []CredentialHeader{{Name: "X", Scheme: "a b"}} }, "credentials.headers[0].scheme", "one word"},
 		{"invalid unlimited", func(d *Document) { d.Credentials.Invalid.Rate.Unlimited = true }, "credentials.invalid.rate", "must be bounded"},
-		{"invalid blocked", func(d *Document) { d.Credentials.Invalid.Rate = blockedRate }, "credentials.invalid.rate", "must admit something"},
+		{"invalid blocked", func(d *Document) { d.Credentials.Invalid.Rate = blockedRate() }, "credentials.invalid.rate", "must admit something"},
 		{"invalid burst", func(d *Document) { d.Credentials.Invalid = InvalidLimit{Rate: Rate{Tokens: 1, Period: time.Second}} }, "credentials.invalid.burst", "at least 1"},
 	}
 }
@@ -156,7 +156,7 @@ func limitBreakages() []breakage {
 		{"period too short", func(d *Document) { own(d).Rate.Period = time.Microsecond }, "routes[0].limits[0].rate", "shortest allowed is 1ms"},
 		{"period too long", func(d *Document) { own(d).Rate.Period = MaxPeriod + time.Second }, "routes[0].limits[0].rate", "longest allowed is 744h"},
 		{"negative burst", func(d *Document) { own(d).Burst = -1 }, "routes[0].limits[0].burst", "must not be negative"},
-		{"burst beside 0", func(d *Document) { *own(d) = Limit{Name: "a", Per: PerTenant, Rate: blockedRate, Burst: 5} }, "routes[0].limits[0].burst", "never refills"},
+		{"burst beside 0", func(d *Document) { *own(d) = Limit{Name: "a", Per: PerTenant, Rate: blockedRate(), Burst: 5} }, "routes[0].limits[0].burst", "never refills"},
 		{"burst beyond 2^53", func(d *Document) { own(d).Burst = 1 << 50 }, "routes[0].limits[0].burst", "largest allowed is 7505999378"},
 	}
 }
@@ -194,7 +194,7 @@ func routeBreakages() []breakage {
 		},
 			"routes[1].on_store_failure.fallback", "against abuse"},
 		{"fallback without rate", func(d *Document) { d.Routes[0].OnStoreFailure.Fallback = &Fallback{} }, "routes[0].on_store_failure.fallback.rate", "missing"},
-		{"fallback of nothing", func(d *Document) { d.Routes[0].OnStoreFailure.Fallback = &Fallback{Rate: blockedRate} }, "routes[0].on_store_failure.fallback", "write mode closed"},
+		{"fallback of nothing", func(d *Document) { d.Routes[0].OnStoreFailure.Fallback = &Fallback{Rate: blockedRate()} }, "routes[0].on_store_failure.fallback", "write mode closed"},
 		{"fallback without burst", func(d *Document) { d.Routes[0].OnStoreFailure.Fallback.Burst = 0 }, "routes[0].on_store_failure.fallback", "write mode closed"},
 		{"fallback burst too large", func(d *Document) { d.Routes[0].OnStoreFailure.Fallback.Burst = 1 << 50 }, "routes[0].on_store_failure.fallback.burst", "largest allowed"},
 		{"fallback unlimited and a rate", func(d *Document) { d.Routes[0].OnStoreFailure.Fallback.Unlimited = true }, "routes[0].on_store_failure.fallback", "give one of them"},
@@ -257,7 +257,7 @@ func TestValidate_CostThatCanNeverPass(t *testing.T) {
 			d.Plans["free"].Limits[0].Counts = CountsRequests
 		},
 		"admits nothing": func(d *Document) { d.Plans["free"].Limits[0].Burst = 0 },
-		"rate 0":         func(d *Document) { d.Plans["free"].Limits[0].Rate, d.Plans["free"].Limits[0].Burst = blockedRate, 0 },
+		"rate 0":         func(d *Document) { d.Plans["free"].Limits[0].Rate, d.Plans["free"].Limits[0].Burst = blockedRate(), 0 },
 		"unlimited": func(d *Document) {
 			d.Plans["free"].Limits[0].Rate, d.Plans["free"].Limits[0].Burst = Rate{Unlimited: true}, 0
 		},
@@ -293,7 +293,7 @@ func TestValidate_WarnsOfSlips(t *testing.T) {
 			d.Plans["pro"].Limits[0] = Limit{Name: "requests", Per: PerTenant, Counts: CountsRequests, Rate: rateOf(t, "6000/minute"), Burst: 1}
 		},
 			"plans.pro.limits[0].burst", "closer than 10ms"},
-		{"rate 0", func(d *Document) { d.Plans["pro"].Limits[0].Rate, d.Plans["pro"].Limits[0].Burst = blockedRate, 0 }, "plans.pro.limits[0].rate", "admits nothing"},
+		{"rate 0", func(d *Document) { d.Plans["pro"].Limits[0].Rate, d.Plans["pro"].Limits[0].Burst = blockedRate(), 0 }, "plans.pro.limits[0].rate", "admits nothing"},
 		{"burst 0", func(d *Document) { d.Plans["pro"].Limits[0].Burst = 0 }, "plans.pro.limits[0].burst", "admits nothing"},
 		{"everyone is trusted", func(d *Document) { d.ClientIP.TrustedProxies[0] = netip.MustParsePrefix("0.0.0.0/0") }, "client_ip.trusted_proxies[0]", "trusts everyone"},
 		{"header that is never read", func(d *Document) { d.ClientIP.TrustedProxies, d.ClientIP.Header = nil, "CF-Connecting-IP" }, "client_ip.header", "never read"},
