@@ -385,6 +385,28 @@ func TestNew_SaysEverythingThatIsMissing(t *testing.T) {
 	}
 }
 
+func TestHead_IsGetWithoutABody(t *testing.T) {
+	t.Parallel()
+	w := webtest.New(t)
+	if a := w.As(t, console.RoleViewer).Do("HEAD", "/policy", "", http.NoBody); a.StatusCode != 200 {
+		t.Errorf("HEAD /policy: %d", a.StatusCode)
+	}
+}
+
+func TestForms_CompressedAndUnreadableBodiesAreRefused(t *testing.T) {
+	t.Parallel()
+	w := webtest.New(t)
+	c := w.As(t, console.RoleOwner)
+	c.Header.Set("Sec-Fetch-Site", "same-origin")
+	if a := c.Do("POST", "/policy/drafts", "application/x-www-form-urlencoded", strings.NewReader("name=%zz")); a.StatusCode != 400 {
+		t.Errorf("broken escape: %d", a.StatusCode)
+	}
+	c.Header.Set("Content-Encoding", "gzip")
+	if a := c.Do("POST", "/policy/drafts", "application/x-www-form-urlencoded", strings.NewReader("name=x")); a.StatusCode != 415 {
+		t.Errorf("compressed: %d", a.StatusCode)
+	}
+}
+
 func TestHealthz_AnswersByAnyName(t *testing.T) {
 	t.Parallel()
 	w := webtest.New(t)

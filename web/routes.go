@@ -51,6 +51,7 @@ func alive(next http.Handler) http.Handler {
 
 func (s *Server) router() (chi.Router, error) {
 	r := chi.NewRouter()
+	r.Use(middleware.GetHead)
 	r.NotFound(s.authenticate(http.HandlerFunc(s.notFound)).ServeHTTP)
 	r.MethodNotAllowed(s.authenticate(http.HandlerFunc(s.methodNotAllowed)).ServeHTTP)
 	files := static.Handler()

@@ -12,6 +12,7 @@ import (
 	"github.com/headgate/headgate/console"
 	"github.com/headgate/headgate/policy"
 	"github.com/headgate/headgate/policy/apikey"
+	"github.com/headgate/headgate/web/api"
 	"github.com/headgate/headgate/web/webtest"
 )
 
@@ -494,5 +495,66 @@ func TestAPI_TwentyPublishesFromOneBaseHaveOneWinner(t *testing.T) {
 	}
 	if v := obj(t, owner.Get("/api/v1/policy"), 200); v["version"] != 2.0 {
 		t.Errorf("head is %v", v["version"])
+	}
+}
+
+func TestAPI_EveryOperationRefusesRolesWithoutItsPermission(t *testing.T) {
+	t.Parallel()
+	w := webtest.New(t)
+	var doc struct {
+		Paths map[string]map[string]struct{ Description string } `json:"paths"`
+	}
+	if err := json.Unmarshal(api.OpenAPI(), &doc); err != nil {
+		t.Fatal(err)
+	}
+	fill := strings.NewReplacer("{tenant}", "ten_aaaaaaaaaaaaaaaa", "{draft}", "drf_aaaaaaaaaaaaaaaa", "{version}", "77", "{rotation}", "rot_aaaaaaaaaaaaaaaa",
+		"{credential}", "crd_aaaaaaaaaaaaaaaa", "{kid}", "0123456789AB")
+	cells := 0
+	for pattern, methods := range doc.Paths {
+		for method, operation := range methods {
+			_, rest, _ := strings.Cut(operation.Description, "Needs the permission ")
+			permission, _, _ := strings.Cut(rest, ".")
+			if permission == "" {
+				t.Errorf("%s %s names no permission", method, pattern)
+			}
+			for _, role := range console.Roles() {
+				cells++
+				a := w.API(t, role).JSON(strings.ToUpper(method), fill.Replace(pattern), `{}`)
+				if allowed := role.Can(console.Permission(permission)); allowed == (a.StatusCode == 403) || a.StatusCode == 401 || a.StatusCode >= 500 && a.StatusCode != 503 {
+					t.Errorf("%s %s as %s: %d %s", method, pattern, role, a.StatusCode, a.Text)
+				}
+			}
+		}
+	}
+	if cells < 100 {
+		t.Errorf("only %d cells", cells)
+	}
+}
+
+func TestAPI_PolicyBombsAreRefusedQuickly(t *testing.T) {
+	t.Parallel()
+	w := webtest.New(t)
+	owner := w.API(t, console.RoleOwner)
+	text := func(s string) string { b, _ := json.Marshal(map[string]string{"document": s}); return string(b) }
+	bombs := map[string]string{
+		"aliases":       text("a: &a [x,x,x,x]\nb: &b [*a,*a,*a,*a]\nc: [*b,*b,*b,*b]\n"),
+		"depth in YAML": text(strings.Repeat("[", 4000)),
+		"depth in JSON": `{"document":` + strings.Repeat(`{"a":`, 3000) + "1" + strings.Repeat("}", 3000) + "}",
+		"many keys":     text("apiVersion: headgate/v1\n" + strings.Repeat("a: 1\n", 100000)),
+		"huge number":   text("apiVersion: headgate/v1\nplans: {free: {limits: [{name: a, per: tenant, rate: 1/minute, burst: 1e309}]}}\n"),
+		"nan":           text("apiVersion: headgate/v1\nplans: {free: {limits: [{name: a, per: tenant, rate: 1/minute, burst: .nan}]}}\n"),
+		"documents":     text("a: 1\n---\nb: 2\n"),
+		"merge key":     text("a: &a {x: 1}\nb: {<<: *a}\n"),
+		"NUL":           text("a: \"\x00\"\n"),
+	}
+	for name, body := range bombs {
+		begun := time.Now()
+		a := owner.JSON("POST", "/api/v1/policy/validate", body)
+		if took := time.Since(begun); took > 2*time.Second {
+			t.Errorf("%s took %v", name, took)
+		}
+		if a.StatusCode == 200 && strings.Contains(a.Text, `"problems":[]`) || a.StatusCode >= 500 {
+			t.Errorf("%s: %d %.200s", name, a.StatusCode, a.Text)
+		}
 	}
 }

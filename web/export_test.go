@@ -1,0 +1,38 @@
+package web
+
+import (
+	"net/http"
+	"net/url"
+
+	"github.com/go-chi/chi/v5"
+
+	"github.com/headgate/headgate/web/session"
+)
+
+// Access lists every route of the router that New serves, with its permission.
+func Access(d Deps) (map[string]string, error) {
+	public, err := url.Parse(d.PublicURL)
+	if err != nil {
+		return nil, err
+	}
+	s := &Server{Deps: d, public: public, sessions: session.New(session.Config{Rows: d.Sessions, Secure: d.SecureCookies})}
+	r, err := s.router()
+	if err != nil {
+		return nil, err
+	}
+	out := map[string]string{}
+	err = chi.Walk(r, func(method, route string, _ http.Handler, chain ...func(http.Handler) http.Handler) error {
+		out[method+" "+route] = string(permissionOf(chain))
+		return nil
+	})
+	return out, err
+}
+
+// CheckRoutes is the check that keeps the console from starting.
+func CheckRoutes(r chi.Routes) error { return checkRoutes(r) }
+
+// MergeDocuments is how a draft is taken onto a newer version.
+var MergeDocuments = mergeDocuments //nolint:gochecknoglobals // for tests only
+
+// SafeNext is where sign-in leads.
+func SafeNext(next string) string { return safeNext(next) }
