@@ -1,11 +1,14 @@
 package main
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"os"
 	"path/filepath"
 	"strconv"
+	"syscall"
 
 	"github.com/headgate/headgate/internal/child"
 )
@@ -32,15 +35,13 @@ func takePorts(from, gateways int) (demoPorts, error) {
 	}
 	take := func() (int, error) {
 		for ; next <= 65535; next++ {
-			lock, err := reservePort(next)
-			if err == nil && child.PortFree(next) {
+			lock, taken := reservePort(next)
+			if !taken && child.PortFree(next) {
 				p.locks = append(p.locks, lock)
 				next++
 				return next - 1, nil
 			}
-			if lock != nil {
-				_ = lock.Close()
-			}
+			_ = lock.Close()
 			if from != 0 {
 				return 0, fmt.Errorf("port %d (of --port %d and the ones after it) is taken", next, from)
 			}
@@ -65,13 +66,29 @@ func takePorts(from, gateways int) (demoPorts, error) {
 	return p, nil
 }
 
-// reservePort locks a port's file among this user's demos.
-func reservePort(port int) (*os.File, error) {
-	dir := filepath.Join(child.TempParent(), fmt.Sprintf("headgate-ports-%d", os.Geteuid()))
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, fmt.Errorf("reserve ports: %w", err)
+// portsDir holds the locks of all users' demos on this machine.
+const portsDir = "/tmp/headgate-ports"
+
+// reservePort locks a port's file among the demos of this machine and reports
+// whether another demo has it. Where files cannot be shared there are no locks
+// (nil), and what is left is to see whether the port is free.
+func reservePort(port int) (lock *os.File, taken bool) {
+	if os.Mkdir(portsDir, 0o700) == nil {
+		_ = os.Chmod(portsDir, 0o777|os.ModeSticky)
 	}
-	return lockFile(filepath.Join(dir, strconv.Itoa(port)))
+	path := filepath.Join(portsDir, strconv.Itoa(port))
+	f, err := os.Open(path) // another user's may be read and locked, but not written
+	if errors.Is(err, fs.ErrNotExist) {
+		f, err = os.OpenFile(path, os.O_RDONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	}
+	if err != nil {
+		return nil, false
+	}
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		_ = f.Close()
+		return nil, true
+	}
+	return f, false
 }
 
 func (p *demoPorts) release() {
