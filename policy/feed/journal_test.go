@@ -78,6 +78,29 @@ func TestDirectoryFile_TheTimeOfTheLastContactSurvives(t *testing.T) {
 	}
 }
 
+// TestDirectoryFile_WhatWasNeverConfirmedIsNotBelieved: a replica that saw only
+// a directory being filled has no contact to count MaxStale from.
+func TestDirectoryFile_WhatWasNeverConfirmedIsNotBelieved(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.put(r.keyRecord("k1", 1, policy.KeyActive)) // without an epoch
+	dir := t.TempDir()
+	d := r.directory(dir, often)
+	stop := start(t, d.Run)
+	if got := d.state("k1"); got != "active" {
+		t.Fatalf("k1 is %s although its record is there", got)
+	}
+	stop()
+	r.redis.Kill()
+	again := r.directory(dir, rarely)
+	if s := again.Stats(); s.Entries != 1 {
+		t.Fatalf("stats are %+v", s)
+	}
+	if got := again.state("k1"); got != "unavailable" {
+		t.Errorf("k1 is %s", got)
+	}
+}
+
 func TestDirectoryFile_ARestartFollowsWhatChangedMeanwhile(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
