@@ -12,15 +12,6 @@ import (
 	"github.com/headgate/headgate/views/ui"
 )
 
-// viewAs records that an operator looks at a tenant's own page and goes there.
-func (s *Server) viewAs(w http.ResponseWriter, r *http.Request) error {
-	t, err := s.Tenants.RecordView(r.Context(), actor(r), chi.URLParam(r, "tenant"))
-	if err != nil {
-		return err
-	}
-	return s.redirect(w, r, ui.ViewAsURL(t.ID), "")
-}
-
 // self is a tenant's own page, read-only for the operator who looks. Each
 // opening of it is recorded, however it came about; the polls that follow are
 // part of the same look.

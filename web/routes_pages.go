@@ -68,7 +68,6 @@ func (s *Server) keyRoutes(r chi.Router) {
 
 func (s *Server) selfRoutes(r chi.Router) {
 	as := r.With(s.require(console.PermViewAsTenant))
-	as.Post("/t/{tenant}", s.page(s.viewAs))
 	as.Get("/t/{tenant}", s.page(s.self))
 	as.Get("/live/t/{tenant}", s.page(s.selfLive))
 }
