@@ -5,6 +5,8 @@ import (
 	"net/netip"
 	"strconv"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 )
 
 // decoder turns a tree into a Document. It never stops at a problem: what could
@@ -129,12 +131,24 @@ func (d *decoder) text(path string, n *node, into *string) {
 		return
 	}
 	for _, c := range n.text {
-		if c == '\ufffd' || c == '\u2028' || c == '\u2029' || (c < ' ' && c != '\n' && c != '\t') || (c >= 0x7f && c < 0xa0) {
+		if !textCharacter(c) {
 			d.problem(path, n, "holds a character that is not allowed: U+%04X", c)
 			return
 		}
 	}
 	*into = n.text
+}
+
+// textCharacter leaves out control characters, line separators, what stands for
+// a character that could not be read, and what turns the order of a line round.
+func textCharacter(c rune) bool {
+	switch {
+	case c == '\n' || c == '\t':
+		return true
+	case c == utf8.RuneError || c == '\u2028' || c == '\u2029':
+		return false
+	}
+	return !unicode.IsControl(c) && !unicode.Is(unicode.Bidi_Control, c)
 }
 
 // choice reads a word of a closed set; later words are known but not supported.

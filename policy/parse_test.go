@@ -139,6 +139,8 @@ func TestParse_IsStrict(t *testing.T) {
 		{"control character in JSON", `{"description":"a\u0000b"}`, "description", "not allowed: U+0000", 1},
 		{"control character in YAML", "description: \"a\\x1bb\"\n", "description", "not allowed: U+001B", 1},
 		{"line separator", "description: \"a\\u2028b\"\n", "description", "not allowed: U+2028", 1},
+		{"text that turns round", "description: \"a\\u202eb\"\n", "description", "not allowed: U+202E", 1},
+		{"delete character", `{"description":"a\u007fb"}`, "description", "not allowed: U+007F", 1},
 		{"text too long", "description: " + strings.Repeat("a", 1001) + "\n", "description", "at most 1000", 1},
 		{"invalid UTF-8", "apiVersion: headgate/v1\ndescription: \xff\n", "", "not valid UTF-8", 2},
 		{"overlong UTF-8", "apiVersion: \xc0\xaf\n", "", "not valid UTF-8", 1},

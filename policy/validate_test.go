@@ -310,6 +310,24 @@ func TestValidate_WarnsOfSlips(t *testing.T) {
 	}
 }
 
+func TestValidate_KnowsEveryPatternForEverything(t *testing.T) {
+	t.Parallel()
+	for _, match := range []string{"/", "/{rest...}"} {
+		d := valid()
+		d.Routes[2].Match = []string{match}
+		if r := Validate(d); len(r.Warnings) != 0 {
+			t.Errorf("%s: %v", match, r.Warnings)
+		}
+	}
+	for _, match := range []string{"GET /", "h.example/", "/{$}", "/{x}", "/a/"} {
+		d := valid()
+		d.Routes[2].Match = []string{match}
+		if r := Validate(d); len(r.Warnings) != 1 {
+			t.Errorf("%s: %v", match, r.Warnings)
+		}
+	}
+}
+
 func TestValidate_RefusesLimitsThatHashAlike(t *testing.T) {
 	t.Parallel()
 	v := &validator{doc: valid()}

@@ -215,7 +215,7 @@ func (v *validator) patterns() {
 				return
 			}
 			p.route, p.order = i, order
-			everything = everything || text == "/"
+			everything = everything || p.matchesAll()
 			var other *pattern
 			other, work = tree.conflict(p, work)
 			if other != nil {
