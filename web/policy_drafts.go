@@ -99,9 +99,30 @@ func (s *Server) editorOf(ctx context.Context, d console.Draft) (*editor, error)
 		return nil, err
 	}
 	e := &editor{draft: d, head: head, override: map[section]*form.Form{}}
+	release, err := s.alone(ctx, len(d.Source))
+	if err != nil {
+		return nil, err
+	}
+	defer release()
 	e.doc, _ = policy.ParseLoose([]byte(d.Source))
 	_, e.report = s.Policies.Validate(ctx, []byte(d.Source))
 	return e, nil
+}
+
+// largeSource is the size from which documents are read one at a time, in bytes.
+const largeSource = 256 << 10
+
+// alone waits for its turn to read a large document.
+func (s *Server) alone(ctx context.Context, size int) (release func(), err error) {
+	if size < largeSource {
+		return func() {}, nil
+	}
+	select {
+	case s.large <- struct{}{}:
+		return func() { <-s.large }, nil
+	case <-ctx.Done():
+		return nil, fmt.Errorf("wait to read a large document: %w", ctx.Err())
+	}
 }
 
 func (s *Server) draftHead(r *http.Request, e *editor, tab string) views.DraftHead {

@@ -192,6 +192,6 @@ func (s *Server) draftPublish(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	s.Fleet.WaitVersion(r.Context(), v.Number, publishWait)
+	s.settle(r.Context(), v.Number)
 	return s.redirect(w, r, ui.VersionURL(v.Number), fmt.Sprintf("v%d is published.", v.Number))
 }

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -21,6 +22,9 @@ import (
 // publishWait is how long a publishing POST waits for gateways before it shows
 // the publication page, which goes on by itself.
 const publishWait = 1500 * time.Millisecond
+
+// snapshotWait is how long it then waits for the snapshot that pages show.
+const snapshotWait = 1200 * time.Millisecond
 
 func (s *Server) versionOf(r *http.Request) (console.Version, error) {
 	n, err := strconv.ParseInt(strings.TrimPrefix(chi.URLParam(r, "version"), "v"), 10, 64)
@@ -115,9 +119,39 @@ func (s *Server) versionStatus(w http.ResponseWriter, r *http.Request) error {
 	return s.render(w, r, http.StatusOK, views.VersionStatus(s.publication(r, v, head.Number)))
 }
 
-// publication says which gateways enforce a version. The count is asked of Redis
-// while Redis is known to answer, so that the page after a publication is not
-// behind; the rows are those of the last snapshot.
+// settle waits for the gateways to take up a version that was just published,
+// and then for the snapshot that pages show to know it, so that the page after
+// the publication tells the truth at once. Both waits are short; the page goes
+// on by itself.
+func (s *Server) settle(ctx context.Context, n int64) {
+	c := s.Fleet.WaitVersion(ctx, n, publishWait)
+	if !c.Known {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, snapshotWait)
+	defer cancel()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		on := 0
+		h := s.Fleet.Health(ctx)
+		for _, rep := range h.Replicas {
+			if rep.Version >= n {
+				on++
+			}
+		}
+		if h.Version >= n && on >= c.On {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+// publication says which gateways enforce a version, all from one snapshot.
 func (s *Server) publication(r *http.Request, v console.Version, head int64) views.PublicationProps {
 	h := s.Fleet.Health(r.Context())
 	p := views.PublicationProps{Version: v.Number, Head: head, Now: s.Now(), Known: h.FleetKnown, Since: h.RedisSince}
@@ -134,18 +168,12 @@ func (s *Server) publication(r *http.Request, v console.Version, head int64) vie
 		}
 		p.Rows = append(p.Rows, row)
 	}
-	if h.RedisUp && v.Number == head {
-		if c := s.Fleet.WaitVersion(r.Context(), v.Number, 0); c.Known {
-			p.Settling = c.On != p.On || c.Of != p.Of
-			p.Known, p.On, p.Of, p.Nacks = true, c.On, c.Of, len(c.Nacks)
-		}
-	}
 	slices.SortFunc(p.Rows, func(a, b views.PublicationRow) int { return strings.Compare(a.ID, b.ID) })
 	return p
 }
 
 func publicationRow(rep console.Replica, v console.Version) views.PublicationRow {
-	row := views.PublicationRow{ID: rep.ID, Host: rep.Host, Zone: rep.Zone, Version: rep.Version, Status: string(rep.Status), Age: rep.Age,
+	row := views.PublicationRow{ID: rep.ID, Host: rep.Host, Zone: rep.Zone, Version: rep.Version, Status: strings.ReplaceAll(string(rep.Status), "-", " "), Age: rep.Age,
 		On: rep.Version == v.Number && rep.Digest == v.Digest && rep.Status != console.StatusSilent}
 	if took := rep.Since.Sub(v.CreatedAt); row.On && took >= 0 && took < time.Hour {
 		row.Took, row.After = took, ui.Span(took)
@@ -198,7 +226,7 @@ func (s *Server) versionRollback(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	s.Fleet.WaitVersion(r.Context(), to.Number, publishWait)
+	s.settle(r.Context(), to.Number)
 	return s.redirect(w, r, ui.VersionURL(to.Number), fmt.Sprintf("Rolled back: v%d has the content of v%d.", to.Number, v.Number))
 }
 

@@ -71,6 +71,8 @@ type Server struct {
 	public   *url.URL
 	sessions *session.Store
 	pages    pageCache
+	// large lets one large document in at a time: reading one costs memory.
+	large chan struct{}
 }
 
 // New checks its dependencies and builds the handler of the whole console. It
@@ -83,7 +85,7 @@ func New(d Deps) (http.Handler, error) {
 	if err != nil || public.Host == "" || public.Scheme != "http" && public.Scheme != "https" || public.Path != "" && public.Path != "/" {
 		return nil, fmt.Errorf("web: public URL %q must be http(s)://host[:port]", d.PublicURL)
 	}
-	s := &Server{Deps: d, public: public}
+	s := &Server{Deps: d, public: public, large: make(chan struct{}, 1)}
 	s.sessions = session.New(session.Config{Rows: d.Sessions, Secure: d.SecureCookies, Passive: isPoll})
 	return s.handler()
 }

@@ -1,0 +1,115 @@
+package web
+
+import (
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/headgate/headgate/policy"
+)
+
+// section is the part of a document that one form edits: general, global,
+// shared, a plan (Key is its name) or a route (Key is its index).
+type section struct{ Kind, Key string }
+
+// ID is the section's element id and the prefix of its fields.
+func (s section) ID() string {
+	if s.Key == "" {
+		return s.Kind
+	}
+	return s.Kind + "-" + s.Key
+}
+
+func (s section) index() int {
+	n, err := strconv.Atoi(s.Key)
+	if err != nil {
+		return -1
+	}
+	return n
+}
+
+// limitsOf points at the limits of a section; nil when it has none or is not there.
+func (s section) limitsOf(d *policy.Document) *[]policy.Limit {
+	switch s.Kind {
+	case "global":
+		return &d.Global.Limits
+	case "shared":
+		return &d.Shared
+	case "plan":
+		if p, ok := d.Plans[s.Key]; ok {
+			limits := slices.Clone(p.Limits)
+			return &limits // a plan lies in a map: put is what stores it
+		}
+	case "route":
+		if i := s.index(); i >= 0 && i < len(d.Routes) {
+			return &d.Routes[i].Limits
+		}
+	}
+	return nil
+}
+
+// exists reports whether the document has the section.
+func (s section) exists(d *policy.Document) bool {
+	return s.Kind == "general" || s.limitsOf(d) != nil
+}
+
+// addLimit appends a limit to start from.
+func (s section) addLimit(d *policy.Document) {
+	l := policy.Limit{Name: "new", Per: policy.PerTenant, Counts: policy.CountsRequests, Rate: policy.Rate{Tokens: 60, Period: time.Minute}, Burst: 60}
+	if s.Kind == "global" {
+		l.Per = policy.PerGlobal
+	}
+	if s.Kind == "route" && d.Routes[s.index()].Identity == policy.IdentityIP {
+		l.Per = policy.PerIP
+	}
+	s.put(d, append(*s.limitsOf(d), l))
+}
+
+// dropLimit removes one limit; an index that is not there changes nothing.
+func (s section) dropLimit(d *policy.Document, i int) {
+	limits := *s.limitsOf(d)
+	if i >= 0 && i < len(limits) {
+		s.put(d, slices.Delete(slices.Clone(limits), i, i+1))
+	}
+}
+
+func (s section) put(d *policy.Document, limits []policy.Limit) {
+	if s.Kind == "plan" {
+		p := d.Plans[s.Key]
+		p.Limits = limits
+		d.Plans[s.Key] = p
+		return
+	}
+	*s.limitsOf(d) = limits
+}
+
+// drop removes a plan or a route from the document.
+func (s section) drop(d *policy.Document) {
+	switch s.Kind {
+	case "plan":
+		delete(d.Plans, s.Key)
+	case "route":
+		d.Routes = slices.Delete(d.Routes, s.index(), s.index()+1)
+	}
+}
+
+// sectionsOf lists the sections of a document in the order of the page.
+func sectionsOf(d *policy.Document) []section {
+	all := []section{{Kind: "general"}, {Kind: "global"}, {Kind: "shared"}}
+	for _, name := range planNames(d) {
+		all = append(all, section{"plan", name})
+	}
+	for i := range d.Routes {
+		all = append(all, section{"route", strconv.Itoa(i)})
+	}
+	return all
+}
+
+func planNames(d *policy.Document) []string {
+	var names []string
+	for name := range d.Plans {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}
