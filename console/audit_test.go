@@ -160,6 +160,7 @@ func TestAudit_ListIsFilteredAndPaged(t *testing.T) {
 		"object": {console.AuditQuery{Object: "credential"}, 1}, "object id": {console.AuditQuery{Object: "tenant", ObjectID: b.ID}, 2},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			var seqs []int64
 			page := console.Page{Limit: 1}
 			for {

@@ -91,13 +91,8 @@ func TestFleet_RunNoticesAnOutageAndItsEnd(t *testing.T) {
 	e := newEnv(t)
 	run(t, e.fleet.Run)
 	wait := func(up bool) {
-		deadline := time.Now().Add(10 * time.Second)
-		for e.fleet.Health(e.ctx).RedisUp != up {
-			if time.Now().After(deadline) {
-				t.Fatalf("RedisUp is not %v", up)
-			}
-			time.Sleep(time.Millisecond)
-		}
+		t.Helper()
+		e.feed.asked(t, "change of health", func() bool { return e.fleet.Health(e.ctx).RedisUp == up })
 	}
 	wait(true)
 	e.feed.set(func() { e.feed.down = errors.New("refused") })
@@ -151,7 +146,7 @@ func TestFleet_WaitChangeEndsWhenReplicasHaveTheRecord(t *testing.T) {
 	if c := e.fleet.WaitChange(e.ctx, out.Change, time.Minute); !c.Done() {
 		t.Fatalf("convergence %+v", c)
 	}
-	t.Run("a directory that was filled since counts", func(t *testing.T) {
+	inOrder(t, "a directory that was filled since counts", func() {
 		e.feed.set(func() {
 			e.feed.place = policy.Place{Epoch: "newer", Seq: 2}
 			for i := range e.feed.beats {
@@ -189,16 +184,7 @@ func TestActivity_CollectsLiveCountsAndNamesTenants(t *testing.T) {
 	e.clock.mu.Unlock()
 	a := console.NewActivity(e.deps)
 	run(t, a.Run)
-	deadline := time.Now().Add(10 * time.Second)
-	for {
-		if _, ok := a.Live().AsOf(); ok {
-			break
-		}
-		if time.Now().After(deadline) {
-			t.Fatal("nothing was collected")
-		}
-		time.Sleep(time.Millisecond)
-	}
+	e.feed.asked(t, "collection", func() bool { _, ok := a.Live().AsOf(); return ok })
 	var admitted int64
 	for _, p := range a.Live().TenantSeries("ten_x", e.feed.now.Add(-time.Minute), e.feed.now.Add(time.Second), time.Second) {
 		admitted += p.Admitted

@@ -130,11 +130,13 @@ func (f *fakeFeed) Now(context.Context) (time.Time, error) {
 
 func (f *fakeFeed) Ping(context.Context) (time.Duration, error) {
 	defer f.lock()()
+	f.ring()
 	return 200 * time.Microsecond, f.down
 }
 
 func (f *fakeFeed) Usage(_ context.Context, after string) ([]usage.Batch, string, error) {
 	defer f.lock()()
+	f.ring()
 	if after != "" || f.down != nil {
 		return nil, after, f.down
 	}
@@ -168,6 +170,20 @@ func (f *fakeFeed) until(t *testing.T, what string, cond func() bool) {
 		case <-f.changed:
 		case <-deadline:
 			t.Fatalf("%s: not within 15 s", what)
+		}
+	}
+}
+
+// asked waits for cond, which is looked at each time the feed was asked for
+// something; it may ask the feed itself.
+func (f *fakeFeed) asked(t *testing.T, what string, cond func() bool) {
+	t.Helper()
+	deadline := time.After(20 * time.Second)
+	for !cond() {
+		select {
+		case <-f.changed:
+		case <-deadline:
+			t.Fatalf("%s: not within 20 s", what)
 		}
 	}
 }
@@ -285,7 +301,13 @@ func (e *env) actions(t *testing.T) []string {
 }
 
 // wantCode fails unless err has the code.
-func wantCode(t *testing.T, err error, want console.Code) *console.Error {
+func wantCode(t *testing.T, err error, want console.Code) {
+	t.Helper()
+	_ = errorWith(t, err, want)
+}
+
+// errorWith is err as the domain's error; it fails unless err has the code.
+func errorWith(t *testing.T, err error, want console.Code) *console.Error {
 	t.Helper()
 	if got := console.CodeOf(err); got != want {
 		t.Fatalf("code %q, want %q: %v", got, want, err)

@@ -179,13 +179,14 @@ func (h *Health) add(r Replica) {
 		return
 	}
 	h.Of++
-	switch r.Status {
-	case StatusInSync:
-		h.InSync++
-	case StatusNACKed:
-		h.Nacked++
-	case StatusSilent:
+	if r.Status == StatusSilent {
 		return
+	}
+	if r.Status == StatusInSync {
+		h.InSync++
+	}
+	if r.Status == StatusNACKed {
+		h.Nacked++
 	}
 	if r.Mode == policy.ModeDegraded {
 		h.Degraded++

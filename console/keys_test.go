@@ -47,7 +47,7 @@ func TestKeys_BadInputNamesEachField(t *testing.T) {
 	made := e.tenant(t, "A")
 	past := e.clock.now()
 	_, err := e.keys.IssueCredential(e.ctx, owner, made.ID, console.NewCredential{Environment: "ops", Scopes: []string{"No Scope"}, ExpiresAt: &past})
-	got := wantCode(t, err, console.CodeInvalid)
+	got := errorWith(t, err, console.CodeInvalid)
 	var fields []string
 	for _, f := range got.Fields {
 		fields = append(fields, f.Field)
@@ -82,7 +82,7 @@ func TestKeys_RevokedKeyIsRefusedForGood(t *testing.T) {
 			return err
 		},
 	} {
-		t.Run(name, func(t *testing.T) { wantCode(t, fn(), console.CodeConflict) })
+		t.Run(name, func(t *testing.T) { t.Parallel(); wantCode(t, fn(), console.CodeConflict) })
 	}
 }
 

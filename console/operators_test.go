@@ -40,7 +40,7 @@ func TestOperators_SignInWithTheRightPasswordAlone(t *testing.T) {
 	texts := map[string]bool{}
 	for _, c := range [][2]string{{"ann@example.com", "wrong password"}, {"nobody@example.com", password}, {"gone@example.com", password}, {"ann@example.com", ""}, {"", password}} {
 		_, err := e.operators.SignIn(e.ctx, c[0], c[1], "192.0.2.1")
-		texts[wantCode(t, err, console.CodeUnauthenticated).Public] = true
+		texts[errorWith(t, err, console.CodeUnauthenticated).Public] = true
 	}
 	if len(texts) != 1 {
 		t.Fatalf("the answers differ: %v", texts)
@@ -73,7 +73,7 @@ func TestOperators_GuessesAtOneAccountAreBoundedPerHour(t *testing.T) {
 			looked++
 			continue
 		}
-		if got := wantCode(t, err, console.CodeRateLimited); got.RetryAfter < 1 || got.RetryAfter > 40 {
+		if got := errorWith(t, err, console.CodeRateLimited); got.RetryAfter < 1 || got.RetryAfter > 40 {
 			t.Fatalf("retry after %d s", got.RetryAfter)
 		}
 	}
@@ -136,7 +136,7 @@ func TestOperators_BadInputNamesEachField(t *testing.T) {
 	e := newEnv(t)
 	_, err := e.operators.Create(e.ctx, owner, console.NewOperator{Email: "Ann <ann@example.com>", Role: "root", Password: "short"})
 	var fields []string
-	for _, f := range wantCode(t, err, console.CodeInvalid).Fields {
+	for _, f := range errorWith(t, err, console.CodeInvalid).Fields {
 		fields = append(fields, f.Field)
 	}
 	if want := []string{"email", "name", "role", "password"}; !slices.Equal(fields, want) {
@@ -144,7 +144,7 @@ func TestOperators_BadInputNamesEachField(t *testing.T) {
 	}
 	e.operator(t, "ann@example.com", console.RoleViewer)
 	_, err = e.operators.Create(e.ctx, owner, console.NewOperator{Email: "Ann@Example.com", Name: "A", Role: console.RoleViewer})
-	if got := wantCode(t, err, console.CodeConflict); len(got.Fields) != 1 || got.Fields[0].Field != "email" {
+	if got := errorWith(t, err, console.CodeConflict); len(got.Fields) != 1 || got.Fields[0].Field != "email" {
 		t.Fatalf("fields %v", got.Fields)
 	}
 }
@@ -244,12 +244,19 @@ func TestTokens_UnusableOnesAreAllRefusedAlike(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err := e.operators.Authenticate(e.ctx, good)
-	texts[wantCode(t, err, console.CodeUnauthenticated).Public] = true
+	texts[errorWith(t, err, console.CodeUnauthenticated).Public] = true
 	if len(texts) != 1 {
 		t.Fatalf("the answers differ: %v", texts)
 	}
 	_, _, err = e.operators.IssueToken(e.ctx, owner, o.ID, "n", nil)
 	wantCode(t, err, console.CodeConflict)
+}
+
+// inOrder is a step of a test whose steps build on each other.
+func inOrder(t *testing.T, name string, step func()) {
+	t.Helper()
+	t.Log(name)
+	step()
 }
 
 func TestSessions_LiveAndEnd(t *testing.T) {
@@ -270,7 +277,7 @@ func TestSessions_LiveAndEnd(t *testing.T) {
 		}
 		return err == nil && got.ID == o.ID
 	}
-	t.Run("data is kept, never made", func(t *testing.T) {
+	inOrder(t, "data is kept, never made", func() {
 		id := create()
 		if err := e.sessions.Save(e.ctx, id, []byte(`{"b":2}`)); err != nil {
 			t.Fatal(err)
@@ -286,7 +293,7 @@ func TestSessions_LiveAndEnd(t *testing.T) {
 			t.Fatalf("a save revived the session (%v)", err)
 		}
 	})
-	t.Run("idle", func(t *testing.T) {
+	inOrder(t, "idle", func() {
 		used, idle := create(), create()
 		for range 3 {
 			e.clock.add(11 * time.Minute)
@@ -299,7 +306,7 @@ func TestSessions_LiveAndEnd(t *testing.T) {
 			t.Fatalf("used %v, idle %v", alive(used), alive(idle))
 		}
 	})
-	t.Run("absolute", func(t *testing.T) {
+	inOrder(t, "absolute", func() {
 		id := create()
 		for range 12*3 - 1 {
 			e.clock.add(20 * time.Minute)
@@ -312,7 +319,7 @@ func TestSessions_LiveAndEnd(t *testing.T) {
 			t.Fatal("alive after 12 hours")
 		}
 	})
-	t.Run("others of the same operator", func(t *testing.T) {
+	inOrder(t, "others of the same operator", func() {
 		keep, other := create(), create()
 		self := console.Actor{ID: o.ID, Name: "Op", Role: console.RoleViewer, Via: console.ViaConsole}
 		n, err := e.sessions.DeleteOf(e.ctx, self, o.ID, keep)
@@ -325,7 +332,7 @@ func TestSessions_LiveAndEnd(t *testing.T) {
 		_, err = e.sessions.DeleteOf(e.ctx, as(console.RoleViewer), o.ID, "")
 		wantCode(t, err, console.CodeForbidden)
 	})
-	t.Run("change of role and disabling", func(t *testing.T) {
+	inOrder(t, "change of role and disabling", func() {
 		id := create()
 		if err := e.operators.SetRole(e.ctx, owner, o.ID, console.RoleViewer); err != nil || alive(id) {
 			t.Fatalf("alive after a change of role (%v)", err)
@@ -335,7 +342,7 @@ func TestSessions_LiveAndEnd(t *testing.T) {
 			t.Fatalf("alive after disabling (%v)", err)
 		}
 	})
-	t.Run("made-up ids", func(t *testing.T) {
+	inOrder(t, "made-up ids", func() {
 		for _, id := range []string{"", "x", strings.Repeat("A", 26), strings.Repeat("A", 5000)} {
 			if alive(id) {
 				t.Errorf("%.30q opens a session", id)

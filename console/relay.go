@@ -52,10 +52,7 @@ func (r *Relay) Run(ctx context.Context) error {
 	down := false
 	for {
 		_, err := r.store.WithRelayLock(ctx, r.work)
-		if ctx.Err() != nil {
-			return nil
-		}
-		if err != nil && !down {
+		if err != nil && !down && ctx.Err() == nil {
 			r.d.Log.WarnContext(ctx, "relay waits for the database", "error", err)
 		}
 		down = err != nil
@@ -292,9 +289,6 @@ func (r *Relay) fail(ctx context.Context, rows []OutboxRow, cause error) error {
 // markFailed notes on pending rows that Redis cannot be reached, once per
 // outage, so that whoever waits for them knows.
 func (r *Relay) markFailed(ctx context.Context, cause error) error {
-	if ctx.Err() != nil {
-		return nil
-	}
 	var rows []OutboxRow
 	err := r.store.Read(ctx, func(tx Tx) (err error) {
 		rows, err = tx.PendingOutbox(ctx, relayBatch)

@@ -216,6 +216,7 @@ func TestRotations_RevokingOneVersionLeavesTheOther(t *testing.T) {
 	e := newEnv(t)
 	ten := e.tenant(t, "A")
 	t.Run("the old one", func(t *testing.T) {
+		t.Parallel()
 		out := e.issue(t, ten.ID)
 		r := e.rotate(t, out.Credential.ID, dayLong)
 		if _, err := e.keys.Revoke(e.ctx, owner, out.KeyVersion.KID, "leak"); err != nil {
@@ -229,6 +230,7 @@ func TestRotations_RevokingOneVersionLeavesTheOther(t *testing.T) {
 		}
 	})
 	t.Run("the new one", func(t *testing.T) {
+		t.Parallel()
 		out := e.issue(t, ten.ID)
 		r := e.rotate(t, out.Credential.ID, dayLong)
 		if _, err := e.keys.Revoke(e.ctx, owner, r.KeyVersion.KID, "leak"); err != nil {
@@ -245,6 +247,7 @@ func TestRotations_RevokingOneVersionLeavesTheOther(t *testing.T) {
 		}
 	})
 	t.Run("the new one while the old one is suspended", func(t *testing.T) {
+		t.Parallel()
 		out := e.issue(t, ten.ID)
 		r := e.rotate(t, out.Credential.ID, dayLong)
 		if _, err := e.keys.Suspend(e.ctx, owner, out.KeyVersion.KID, "r"); err != nil {

@@ -202,14 +202,20 @@ func (g *guard) failed(ctx context.Context, email, network string) {
 	}
 }
 
-// block remembers until when a bucket is empty. The table is bounded: what is
-// over is dropped first, then anything.
+// block remembers until when a bucket is empty. The table is bounded: of a few
+// entries looked at, one goes, and all that are over. What goes too early costs
+// one more guess: the bucket itself is still empty.
 func (g *guard) block(row limiter.Row, now, until time.Time) {
-	if len(g.blocked) >= guardEntries {
-		for r, t := range g.blocked {
-			if !t.After(now) || len(g.blocked) >= guardEntries {
-				delete(g.blocked, r)
-			}
+	looked := 0
+	for r, t := range g.blocked { // in random order
+		if len(g.blocked) < guardEntries && looked == 0 {
+			break
+		}
+		if looked == 0 || !t.After(now) {
+			delete(g.blocked, r)
+		}
+		if looked++; looked == 8 {
+			break
 		}
 	}
 	g.blocked[row] = until

@@ -30,7 +30,7 @@ func TestTenants_BadInputNamesEachField(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t)
 	_, err := e.tenants.Create(e.ctx, owner, console.NewTenant{Name: "\u202eevil", ExternalID: strings.Repeat("x", 121), Plan: "No Plan", TimeZone: "Mars/Phobos"})
-	got := wantCode(t, err, console.CodeInvalid)
+	got := errorWith(t, err, console.CodeInvalid)
 	var fields []string
 	got.EachField(func(field, _ string) bool { fields = append(fields, field); return true })
 	if want := []string{"name", "external_id", "plan", "time_zone"}; !slices.Equal(fields, want) {
@@ -46,7 +46,7 @@ func TestTenants_TakenExternalIDIsAConflictAtItsField(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err := e.tenants.Create(e.ctx, owner, in)
-	if got := wantCode(t, err, console.CodeConflict); len(got.Fields) != 1 || got.Fields[0].Field != "external_id" {
+	if got := errorWith(t, err, console.CodeConflict); len(got.Fields) != 1 || got.Fields[0].Field != "external_id" {
 		t.Fatalf("fields %v", got.Fields)
 	}
 }
@@ -190,6 +190,7 @@ func TestTenants_ListFilters(t *testing.T) {
 		"quote is no syntax": {console.TenantQuery{Q: "' OR 1=1 --"}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			items, _, err := e.tenants.List(e.ctx, c.q)
 			var got []string
 			for _, it := range items {

@@ -2,7 +2,6 @@ package db
 
 import (
 	"context"
-	"database/sql"
 	"fmt"
 	"time"
 
@@ -53,7 +52,7 @@ func withProvider(dsn string, fn func(*goose.Provider) error) error {
 	if err != nil {
 		return fmt.Errorf("parse database URL: %w", err)
 	}
-	var sdb *sql.DB = stdlib.OpenDB(*cfg)
+	sdb := stdlib.OpenDB(*cfg)
 	defer func() { _ = sdb.Close() }()
 	locker, err := lock.NewPostgresSessionLocker()
 	if err != nil {

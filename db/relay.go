@@ -23,7 +23,7 @@ func (s *Store) WithRelayLock(ctx context.Context, fn func(context.Context) erro
 	if err != nil {
 		return false, translate(fmt.Errorf("connect for the relay's lock: %w", err))
 	}
-	defer closeConn(conn)
+	defer closeConn(ctx, conn)
 	var got bool
 	if err := conn.QueryRow(ctx, "SELECT pg_try_advisory_lock($1)", int64(relayLock)).Scan(&got); err != nil {
 		return false, translate(fmt.Errorf("take the relay's lock: %w", err))
@@ -71,7 +71,7 @@ func (s *Store) ListenOutbox(ctx context.Context, wake func()) error {
 	if err != nil {
 		return fmt.Errorf("connect to listen: %w", err)
 	}
-	defer closeConn(conn)
+	defer closeConn(ctx, conn)
 	if _, err := conn.Exec(ctx, "LISTEN headgate_outbox"); err != nil {
 		return fmt.Errorf("listen: %w", err)
 	}
@@ -91,8 +91,8 @@ func (s *Store) connect(ctx context.Context) (*pgx.Conn, error) {
 	return pgx.ConnectConfig(ctx, s.direct.Copy())
 }
 
-func closeConn(c *pgx.Conn) {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+func closeConn(ctx context.Context, c *pgx.Conn) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 	defer cancel()
 	_ = c.Close(ctx)
 }

@@ -49,6 +49,7 @@ func tenantOf(r gen.Tenant) console.Tenant {
 	}
 }
 
+// InsertTenant implements console.TenantRows.
 func (t tx) InsertTenant(ctx context.Context, v console.Tenant) error {
 	return t.q.InsertTenant(ctx, gen.InsertTenantParams{
 		ID: v.ID, Name: v.Name, ExternalID: orNull(v.ExternalID), Plan: v.Plan, TimeZone: v.TimeZone, State: string(v.State),
@@ -56,6 +57,7 @@ func (t tx) InsertTenant(ctx context.Context, v console.Tenant) error {
 	})
 }
 
+// UpdateTenant implements console.TenantRows.
 func (t tx) UpdateTenant(ctx context.Context, v console.Tenant) error {
 	return t.q.UpdateTenant(ctx, gen.UpdateTenantParams{
 		ID: v.ID, Name: v.Name, ExternalID: orNull(v.ExternalID), Plan: v.Plan, TimeZone: v.TimeZone, State: string(v.State),
@@ -63,21 +65,25 @@ func (t tx) UpdateTenant(ctx context.Context, v console.Tenant) error {
 	})
 }
 
+// Tenant implements console.TenantRows.
 func (t tx) Tenant(ctx context.Context, id string) (console.Tenant, error) {
 	r, err := t.q.GetTenant(ctx, id)
 	return tenantOf(r), absent(err, "tenant")
 }
 
+// LockTenant implements console.TenantRows.
 func (t tx) LockTenant(ctx context.Context, id string) (console.Tenant, error) {
 	r, err := t.q.LockTenant(ctx, id)
 	return tenantOf(r), absent(err, "tenant")
 }
 
+// ShareTenant implements console.TenantRows.
 func (t tx) ShareTenant(ctx context.Context, id string) (console.Tenant, error) {
 	r, err := t.q.ShareTenant(ctx, id)
 	return tenantOf(r), absent(err, "tenant")
 }
 
+// Tenants implements console.TenantLists.
 func (t tx) Tenants(ctx context.Context, q console.TenantQuery, after console.Cursor, limit int) ([]console.Tenant, error) {
 	rows, err := t.q.ListTenants(ctx, gen.ListTenantsParams{
 		Q: q.Q, Plan: q.Plan, State: string(q.State), AfterID: after.ID, AfterAt: after.At, MaxRows: int32(limit),
@@ -85,10 +91,13 @@ func (t tx) Tenants(ctx context.Context, q console.TenantQuery, after console.Cu
 	return each(rows, tenantOf), err
 }
 
+// CountTenants implements console.TenantLists.
 func (t tx) CountTenants(ctx context.Context) (int64, error) { return t.q.CountTenants(ctx) }
 
+// PlansInUse implements console.TenantLists.
 func (t tx) PlansInUse(ctx context.Context) ([]string, error) { return t.q.ListPlansInUse(ctx) }
 
+// TenantNames implements console.TenantLists.
 func (t tx) TenantNames(ctx context.Context, ids []string) (map[string]string, error) {
 	rows, err := t.q.ListTenantNames(ctx, orEmpty(ids))
 	out := make(map[string]string, len(rows))
@@ -98,6 +107,7 @@ func (t tx) TenantNames(ctx context.Context, ids []string) (map[string]string, e
 	return out, err
 }
 
+// DirectoryTenants implements console.TenantLists.
 func (t tx) DirectoryTenants(ctx context.Context, afterID string, endedSince time.Time, limit int) ([]console.Tenant, error) {
 	rows, err := t.q.ListTenantsForDirectory(ctx, gen.ListTenantsForDirectoryParams{AfterID: afterID, EndedSince: endedSince, MaxRows: int32(limit)})
 	return each(rows, tenantOf), err
@@ -109,27 +119,32 @@ func credentialOf(r gen.Credential) console.Credential {
 	}
 }
 
+// InsertCredential implements console.CredentialRows.
 func (t tx) InsertCredential(ctx context.Context, c console.Credential) error {
 	return t.q.InsertCredential(ctx, gen.InsertCredentialParams{
 		ID: c.ID, TenantID: c.TenantID, Name: c.Name, Environment: c.Environment, Scopes: orEmpty(c.Scopes), ExpiresAt: c.ExpiresAt, CreatedAt: c.CreatedAt,
 	})
 }
 
+// Credential implements console.CredentialRows.
 func (t tx) Credential(ctx context.Context, id string) (console.Credential, error) {
 	r, err := t.q.GetCredential(ctx, id)
 	return credentialOf(r), absent(err, "credential")
 }
 
+// LockCredential implements console.CredentialRows.
 func (t tx) LockCredential(ctx context.Context, id string) (console.Credential, error) {
 	r, err := t.q.LockCredential(ctx, id)
 	return credentialOf(r), absent(err, "credential")
 }
 
+// Credentials implements console.CredentialRows.
 func (t tx) Credentials(ctx context.Context, tenantID string) ([]console.Credential, error) {
 	rows, err := t.q.ListCredentials(ctx, tenantID)
 	return each(rows, credentialOf), err
 }
 
+// LiveCredentials implements console.CredentialRows.
 func (t tx) LiveCredentials(ctx context.Context, tenantID string) ([]string, error) {
 	return t.q.ListLiveCredentials(ctx, tenantID)
 }
@@ -144,6 +159,7 @@ func keyOf(r gen.GetKeyVersionRow) console.KeyVersion {
 	}
 }
 
+// InsertKey implements console.KeyRows.
 func (t tx) InsertKey(ctx context.Context, k console.KeyVersion) error {
 	return t.q.InsertKeyVersion(ctx, gen.InsertKeyVersionParams{
 		KID: k.KID, CredentialID: k.CredentialID, TenantID: k.TenantID, Digest: k.Digest, State: string(k.State), Seq: k.Seq,
@@ -151,6 +167,7 @@ func (t tx) InsertKey(ctx context.Context, k console.KeyVersion) error {
 	})
 }
 
+// UpdateKey implements console.KeyRows.
 func (t tx) UpdateKey(ctx context.Context, k console.KeyVersion) error {
 	return t.q.UpdateKeyVersion(ctx, gen.UpdateKeyVersionParams{
 		KID: k.KID, State: string(k.State), ResumeState: orNull(string(k.ResumeState)), Seq: k.Seq, RetiringAt: k.RetiringAt,
@@ -158,16 +175,19 @@ func (t tx) UpdateKey(ctx context.Context, k console.KeyVersion) error {
 	})
 }
 
+// Key implements console.KeyRows.
 func (t tx) Key(ctx context.Context, kid string) (console.KeyVersion, error) {
 	r, err := t.q.GetKeyVersion(ctx, kid)
 	return keyOf(r), absent(err, "key")
 }
 
+// KeysOf implements console.KeyRows.
 func (t tx) KeysOf(ctx context.Context, tenantID, credentialID string) ([]console.KeyVersion, error) {
 	rows, err := t.q.ListKeyVersions(ctx, gen.ListKeyVersionsParams{TenantID: tenantID, CredentialID: credentialID})
 	return each(rows, func(r gen.ListKeyVersionsRow) console.KeyVersion { return keyOf(gen.GetKeyVersionRow(r)) }), err
 }
 
+// Keys implements console.KeyLists.
 func (t tx) Keys(ctx context.Context, q console.KeyQuery, after console.Cursor, limit int) ([]console.KeyVersion, error) {
 	rows, err := t.q.ListKeys(ctx, gen.ListKeysParams{
 		Q: q.Q, TenantID: q.TenantID, Environment: q.Environment, State: string(q.State), AfterKID: after.ID, AfterAt: after.At, MaxRows: int32(limit),
@@ -175,12 +195,15 @@ func (t tx) Keys(ctx context.Context, q console.KeyQuery, after console.Cursor, 
 	return each(rows, func(r gen.ListKeysRow) console.KeyVersion { return keyOf(gen.GetKeyVersionRow(r)) }), err
 }
 
+// CountKeys implements console.KeyLists.
 func (t tx) CountKeys(ctx context.Context) (int64, error) { return t.q.CountKeys(ctx) }
 
+// DueCredentials implements console.KeyLists.
 func (t tx) DueCredentials(ctx context.Context, now time.Time, limit int) ([]string, error) {
 	return t.q.ListDueCredentials(ctx, gen.ListDueCredentialsParams{Now: &now, MaxRows: int32(limit)})
 }
 
+// DirectoryKeys implements console.KeyLists.
 func (t tx) DirectoryKeys(ctx context.Context, afterKID string, endedSince time.Time, limit int) ([]console.KeyVersion, error) {
 	rows, err := t.q.ListKeysForDirectory(ctx, gen.ListKeysForDirectoryParams{AfterKID: afterKID, EndedSince: endedSince, MaxRows: int32(limit)})
 	return each(rows, func(r gen.ListKeysForDirectoryRow) console.KeyVersion { return keyOf(gen.GetKeyVersionRow(r)) }), err
@@ -196,6 +219,7 @@ func rotationOf(r gen.GetRotationRow) console.Rotation {
 	}
 }
 
+// InsertRotation implements console.RotationRows.
 func (t tx) InsertRotation(ctx context.Context, r console.Rotation) error {
 	return t.q.InsertRotation(ctx, gen.InsertRotationParams{
 		ID: r.ID, CredentialID: r.CredentialID, TenantID: r.TenantID, OldKID: r.OldKID, NewKID: r.NewKID, State: string(r.State), Reason: r.Reason,
@@ -204,22 +228,26 @@ func (t tx) InsertRotation(ctx context.Context, r console.Rotation) error {
 	})
 }
 
+// UpdateRotation implements console.RotationRows.
 func (t tx) UpdateRotation(ctx context.Context, r console.Rotation) error {
 	return t.q.UpdateRotation(ctx, gen.UpdateRotationParams{
 		ID: r.ID, State: string(r.State), EndsAt: r.EndsAt, EndedAt: r.EndedAt, EndReason: r.EndReason, Extensions: int32(r.Extensions),
 	})
 }
 
+// Rotation implements console.RotationRows.
 func (t tx) Rotation(ctx context.Context, id string) (console.Rotation, error) {
 	r, err := t.q.GetRotation(ctx, id)
 	return rotationOf(r), absent(err, "rotation")
 }
 
+// OpenRotation implements console.RotationRows.
 func (t tx) OpenRotation(ctx context.Context, credentialID string) (console.Rotation, error) {
 	r, err := t.q.GetOpenRotation(ctx, credentialID)
 	return rotationOf(gen.GetRotationRow(r)), absent(err, "rotation")
 }
 
+// Rotations implements console.RotationRows.
 func (t tx) Rotations(ctx context.Context, open bool, limit int) ([]console.Rotation, error) {
 	rows, err := t.q.ListRotations(ctx, gen.ListRotationsParams{Open: open, MaxRows: int32(limit)})
 	return each(rows, func(r gen.ListRotationsRow) console.Rotation { return rotationOf(gen.GetRotationRow(r)) }), err

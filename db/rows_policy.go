@@ -14,6 +14,7 @@ import (
 	"github.com/headgate/headgate/policy"
 )
 
+// InsertDraft implements console.DraftRows.
 func (t tx) InsertDraft(ctx context.Context, d console.Draft, authorID string) error {
 	return t.q.InsertDraft(ctx, gen.InsertDraftParams{
 		ID: d.ID, Name: d.Name, Base: d.Base, Source: d.Source, Etag: d.ETag, AuthorID: authorID, Author: d.Author, CreatedAt: d.CreatedAt, UpdatedAt: d.UpdatedAt,
@@ -26,11 +27,13 @@ func draftOf(r gen.Draft) console.Draft {
 	}
 }
 
+// Draft implements console.DraftRows.
 func (t tx) Draft(ctx context.Context, id string) (console.Draft, error) {
 	r, err := t.q.GetDraft(ctx, id)
 	return draftOf(r), absent(err, "draft")
 }
 
+// Drafts implements console.DraftRows.
 func (t tx) Drafts(ctx context.Context, limit int) ([]console.Draft, error) {
 	rows, err := t.q.ListDrafts(ctx, int32(limit))
 	return each(rows, func(r gen.ListDraftsRow) console.Draft {
@@ -38,6 +41,7 @@ func (t tx) Drafts(ctx context.Context, limit int) ([]console.Draft, error) {
 	}), err
 }
 
+// UpdateDraft implements console.DraftRows.
 func (t tx) UpdateDraft(ctx context.Context, d console.Draft, etag string) (bool, error) {
 	n, err := t.q.UpdateDraft(ctx, gen.UpdateDraftParams{
 		ID: d.ID, Base: d.Base, Source: d.Source, NewEtag: d.ETag, UpdatedAt: d.UpdatedAt, Etag: etag,
@@ -45,13 +49,16 @@ func (t tx) UpdateDraft(ctx context.Context, d console.Draft, etag string) (bool
 	return n == 1, err
 }
 
+// DeleteDraft implements console.DraftRows.
 func (t tx) DeleteDraft(ctx context.Context, id, etag string) (bool, error) {
 	n, err := t.q.DeleteDraft(ctx, gen.DeleteDraftParams{ID: id, Etag: etag})
 	return n == 1, err
 }
 
+// CountDrafts implements console.DraftRows.
 func (t tx) CountDrafts(ctx context.Context) (int64, error) { return t.q.CountDrafts(ctx) }
 
+// InsertVersion implements console.VersionRows.
 func (t tx) InsertVersion(ctx context.Context, v console.Version, authorID string) error {
 	changes, err := json.Marshal(v.Changes)
 	if err != nil {
@@ -81,6 +88,7 @@ func versionOf(r gen.PolicyVersion) (console.Version, error) {
 	}, err
 }
 
+// Version implements console.VersionRows.
 func (t tx) Version(ctx context.Context, number int64) (console.Version, error) {
 	r, err := t.q.GetVersion(ctx, number)
 	if err != nil {
@@ -89,6 +97,7 @@ func (t tx) Version(ctx context.Context, number int64) (console.Version, error) 
 	return versionOf(r)
 }
 
+// Versions implements console.VersionRows.
 func (t tx) Versions(ctx context.Context, before int64, limit int) ([]console.Version, error) {
 	rows, err := t.q.ListVersions(ctx, gen.ListVersionsParams{Before: before, MaxRows: int32(limit)})
 	if err != nil {
@@ -107,6 +116,7 @@ func (t tx) Versions(ctx context.Context, before int64, limit int) ([]console.Ve
 	return out, nil
 }
 
+// Head implements console.HeadRow.
 func (t tx) Head(ctx context.Context) (console.Version, error) {
 	r, err := t.q.GetHead(ctx)
 	if err != nil {
@@ -115,21 +125,25 @@ func (t tx) Head(ctx context.Context) (console.Version, error) {
 	return versionOf(r)
 }
 
+// HeadNumber implements console.HeadRow.
 func (t tx) HeadNumber(ctx context.Context) (int64, string, error) {
 	r, err := t.q.GetHeadNumber(ctx)
 	return r.Number, r.Digest, absent(err, "version")
 }
 
+// LockHead implements console.HeadRow.
 func (t tx) LockHead(ctx context.Context) (int64, error) {
 	n, err := t.q.LockHead(ctx)
 	return orZero(n), err
 }
 
+// ShareHead implements console.HeadRow.
 func (t tx) ShareHead(ctx context.Context) (int64, error) {
 	n, err := t.q.ShareHead(ctx)
 	return orZero(n), err
 }
 
+// SetHead implements console.HeadRow.
 func (t tx) SetHead(ctx context.Context, number int64, now time.Time) error {
 	return t.q.SetHead(ctx, gen.SetHeadParams{Number: &number, Now: &now})
 }
@@ -141,45 +155,55 @@ func outboxOf(r gen.Outbox) console.OutboxRow {
 	}
 }
 
+// InsertOutbox implements console.OutboxRows.
 func (t tx) InsertOutbox(ctx context.Context, kind console.OutboxKind, ref string, now time.Time) (int64, error) {
 	return t.q.InsertOutbox(ctx, gen.InsertOutboxParams{Kind: string(kind), Ref: ref, Now: now})
 }
 
+// Outbox implements console.OutboxRows.
 func (t tx) Outbox(ctx context.Context, id int64) (console.OutboxRow, error) {
 	r, err := t.q.GetOutbox(ctx, id)
 	return outboxOf(r), absent(err, "change")
 }
 
+// PendingOutbox implements console.OutboxRows.
 func (t tx) PendingOutbox(ctx context.Context, limit int) ([]console.OutboxRow, error) {
 	rows, err := t.q.ListPendingOutbox(ctx, int32(limit))
 	return each(rows, outboxOf), err
 }
 
+// CountPendingOutbox implements console.OutboxRows.
 func (t tx) CountPendingOutbox(ctx context.Context) (int64, error) {
 	return t.q.CountPendingOutbox(ctx)
 }
 
+// FinishOutbox implements console.OutboxResults.
 func (t tx) FinishOutbox(ctx context.Context, ids []int64, place policy.Place, result string, now time.Time) error {
 	return t.q.FinishOutbox(ctx, gen.FinishOutboxParams{Ids: ids, Epoch: place.Epoch, Seq: place.Seq, Result: result, Now: &now})
 }
 
+// FailOutbox implements console.OutboxResults.
 func (t tx) FailOutbox(ctx context.Context, ids []int64, problem string) error {
 	return t.q.FailOutbox(ctx, gen.FailOutboxParams{Ids: ids, LastError: problem})
 }
 
+// DeleteDoneOutbox implements console.OutboxResults.
 func (t tx) DeleteDoneOutbox(ctx context.Context, before time.Time) error {
 	return t.q.DeleteDoneOutbox(ctx, before)
 }
 
+// FeedPlace implements console.OutboxResults.
 func (t tx) FeedPlace(ctx context.Context) (policy.Place, error) {
 	r, err := t.q.GetFeedPlace(ctx)
 	return policy.Place{Epoch: r.Epoch, Seq: r.Seq}, err
 }
 
+// SetFeedPlace implements console.OutboxResults.
 func (t tx) SetFeedPlace(ctx context.Context, p policy.Place, now time.Time) error {
 	return t.q.SetFeedPlace(ctx, gen.SetFeedPlaceParams{Epoch: p.Epoch, Seq: p.Seq, Now: &now})
 }
 
+// LockAuditHead implements console.AuditRows.
 func (t tx) LockAuditHead(ctx context.Context) (int64, []byte, error) {
 	if err := t.q.LockAudit(ctx); err != nil {
 		return 0, nil, err
@@ -191,6 +215,7 @@ func (t tx) LockAuditHead(ctx context.Context) (int64, []byte, error) {
 	return r.Seq, r.Hash, err
 }
 
+// InsertAudit implements console.AuditRows.
 func (t tx) InsertAudit(ctx context.Context, e console.AuditEvent) error {
 	var changes []byte
 	if e.Changes != nil {
@@ -225,12 +250,14 @@ func auditOf(rows []gen.AuditEvent, err error) ([]console.AuditEvent, error) {
 	return out, nil
 }
 
+// AuditEvents implements console.AuditRows.
 func (t tx) AuditEvents(ctx context.Context, q console.AuditQuery, beforeSeq int64, limit int) ([]console.AuditEvent, error) {
 	return auditOf(t.q.ListAudit(ctx, gen.ListAuditParams{
 		BeforeSeq: beforeSeq, Actor: q.Actor, Action: q.Action, Object: q.Object, ObjectID: q.ObjectID, TenantID: q.TenantID, MaxRows: int32(limit),
 	}))
 }
 
+// AuditForward implements console.AuditRows.
 func (t tx) AuditForward(ctx context.Context, afterSeq int64, limit int) ([]console.AuditEvent, error) {
 	return auditOf(t.q.ListAuditForward(ctx, gen.ListAuditForwardParams{AfterSeq: afterSeq, MaxRows: int32(limit)}))
 }

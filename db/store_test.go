@@ -97,6 +97,7 @@ func TestStore_AbsentRowsAreNotFound(t *testing.T) {
 		"outbox":     func(tx console.Tx) error { _, err := tx.Outbox(ctx, 7); return err },
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			if err := s.InTx(ctx, fn); !console.IsNotFound(err) {
 				t.Fatalf("error %v", err)
 			}
@@ -192,7 +193,7 @@ func TestStore_BlockedRowIsUnavailableAfterTheLockTimeout(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = conn.Close(context.Background()) }()
+	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }()
 	if _, err := conn.Exec(ctx, "BEGIN; LOCK TABLE tenants IN ACCESS EXCLUSIVE MODE"); err != nil {
 		t.Fatal(err)
 	}
@@ -220,7 +221,7 @@ func TestStore_TerminatedConnectionsAreReplacedUnseen(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = conn.Close(context.Background()) }()
+	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }()
 	for range 3 {
 		if _, err := conn.Exec(ctx, `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'headgate' AND datname = current_database()`); err != nil {
 			t.Fatal(err)
@@ -291,7 +292,7 @@ func TestRelayLock_HolderIsToldWhenItsConnectionBreaks(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		defer func() { _ = conn.Close(context.Background()) }()
+		defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }()
 		if _, err := conn.Exec(ctx, `SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory' AND granted AND database = (SELECT oid FROM pg_database WHERE datname = current_database())`); err != nil {
 			return err
 		}
