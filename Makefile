@@ -34,8 +34,8 @@ test: go ## run every test, with real PostgreSQL, Redis and Chromium; none is sk
 	$(GO) test -count=1 -timeout=$(TEST_TIMEOUT) ./...
 
 verify: go ## check that generated code is fresh and sources are formatted and vetted
-	$(TOOL) templ generate -check
-	$(TOOL) templ fmt -fail .
+	$(TOOL) templ generate -path views -check
+	$(TOOL) templ fmt -fail views
 	$(TOOL) sqlc diff
 	@out="$$(gofmt -l $$(git ls-files -co --exclude-standard '*.go' 2>/dev/null || find . -name '*.go'))"; \
 	  if [ -n "$$out" ]; then echo "gofmt has something to say about:"; echo "$$out"; exit 1; fi
@@ -45,8 +45,8 @@ lint: go ## run golangci-lint (the first time it takes two minutes to build)
 	$(TOOL) golangci-lint run ./...
 
 gen: go ## write generated code: templ, sqlc, OpenAPI
-	$(TOOL) templ generate -log-level=error
-	$(TOOL) templ fmt .
+	$(TOOL) templ generate -path views -log-level=error
+	$(TOOL) templ fmt views
 	$(TOOL) sqlc generate
 	$(GO) generate ./...
 
