@@ -54,7 +54,7 @@ func (d *Directory) poll(ctx context.Context) pace {
 	defer cancel()
 	var next pace
 	for more := true; more; {
-		reply, err := followScript.Run(ctx, d.cfg.Client, []string{d.keys.directoryHead(), d.keys.directoryChanges()},
+		reply, err := followScript.RunRO(ctx, d.cfg.Client, []string{d.keys.directoryHead(), d.keys.directoryChanges()},
 			strconv.FormatInt(d.cursor, 10), changesPerCall).StringSlice()
 		var v view
 		if err == nil {

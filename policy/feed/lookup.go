@@ -173,7 +173,7 @@ func (d *Directory) askRedis(ctx context.Context, id recordID) (answer, error) {
 		prefix = d.keys.record(policy.RecordTenant, "")
 	}
 	k := []string{d.keys.directoryHead(), d.keys.record(id.kind, id.id)}
-	v, err := lookupScript.Run(ctx, d.cfg.Client, k, prefix, maxRecord).StringSlice()
+	v, err := lookupScript.RunRO(ctx, d.cfg.Client, k, prefix, maxRecord).StringSlice()
 	if err != nil {
 		return answer{}, fmt.Errorf("look up record: %w", err)
 	}

@@ -55,7 +55,7 @@ type stampSeen struct {
 func (w *Watcher) poll(ctx context.Context) pace {
 	callCtx, cancel := context.WithTimeout(ctx, pollTimeout)
 	defer cancel()
-	reply, err := watchScript.Run(callCtx, w.cfg.Client, []string{w.keys.policyHead(), w.keys.policyStamp()}).StringSlice()
+	reply, err := watchScript.RunRO(callCtx, w.cfg.Client, []string{w.keys.policyHead(), w.keys.policyStamp()}).StringSlice()
 	if err == nil && len(reply) != 9 {
 		err = fmt.Errorf("script answered %d values, not 9", len(reply))
 	}
