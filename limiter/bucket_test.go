@@ -12,9 +12,10 @@ import (
 
 // numbers draws any that validation lets through.
 func numbers(t *rapid.T, label string) policy.Numbers {
+	longest := rapid.SampledFrom([]int64{1, 1000, policy.MaxPeriod.Microseconds()}).Draw(t, label+" longest period")
 	n := policy.Numbers{
 		Tokens: rapid.Int64Range(1, 1<<40).Draw(t, label+" tokens"),
-		Period: rapid.Int64Range(1, policy.MaxPeriod.Microseconds()).Draw(t, label+" period"),
+		Period: rapid.Int64Range(1, longest).Draw(t, label+" period"),
 	}
 	n.Burst = rapid.Int64Range(1, min(1<<48-1, (policy.MaxUnits-1-n.Tokens)/n.Period)).Draw(t, label+" burst")
 	return n
@@ -76,6 +77,18 @@ func TestBucket_NewNumbersKeepTokensAndNeverAdd(t *testing.T) {
 			t.Fatalf("%+v → %+v: the change added tokens", b, n)
 		}
 	})
+}
+
+func TestBucket_NewNumbersDoNotOverflow(t *testing.T) {
+	t.Parallel()
+	many := policy.Numbers{Tokens: 1, Period: 1, Burst: 1<<48 - 1}
+	slow := policy.Numbers{Tokens: 1, Period: policy.MaxPeriod.Microseconds(), Burst: 3000}
+	if got := limiter.FullBucket(0, many).Advance(0, slow); got.Units != slow.Full() {
+		t.Errorf("2^48 tokens clamped to 3000: %+v", got)
+	}
+	if got := limiter.FullBucket(0, slow).Advance(0, many); got.Units != 3000 {
+		t.Errorf("3000 tokens carried over: %+v", got)
+	}
 }
 
 func TestBucket_WaitIsEnoughAndOneMicrosecondLessIsNot(t *testing.T) {

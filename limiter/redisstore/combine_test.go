@@ -175,6 +175,34 @@ func TestCombiner_AWaiterLeavesAtItsOwnDeadline(t *testing.T) {
 	})
 }
 
+// TestCombiner_ACallLastsAsLongAsItsLastWaiter: a request with little time left
+// does not end the call for those that were put together with it.
+func TestCombiner_ACallLastsAsLongAsItsLastWaiter(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		slow := newSlowCalls()
+		c := combiner{maxWriters: 1, send: slow.send}
+		go func() { _, _ = c.take(t.Context(), ask("a")) }()
+		synctest.Wait()
+		results := make(chan string, 3)
+		for _, budget := range []time.Duration{10, 100, 20} {
+			go func() {
+				ctx, cancel := context.WithTimeout(t.Context(), budget*time.Millisecond)
+				defer cancel()
+				out, _ := c.take(ctx, ask("a"))
+				results <- fmt.Sprint(int64(budget), " ", out.Admitted)
+			}()
+			synctest.Wait()
+		}
+		slow.release <- nil
+		time.Sleep(50 * time.Millisecond) // by the bubble's clock
+		slow.release <- nil
+		if got := <-results + ", " + <-results + ", " + <-results; got != "10 false, 20 false, 100 true" {
+			t.Errorf("budgets and answers: %s", got)
+		}
+	})
+}
+
 func TestCombiner_AFailedCallIsReportedOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -43,9 +43,6 @@ func (m *Manual) Time() time.Time { return time.UnixMicro(m.Now()) }
 // Advance moves the clock, backwards when d is negative.
 func (m *Manual) Advance(d time.Duration) { m.micros.Add(d.Microseconds()) }
 
-// NewStore makes an empty store and the clock it goes by.
-type NewStore func(t *testing.T) (limiter.Store, Clock)
-
 // Run runs the suite. The store must be empty and go by the clock alone.
 func Run(t *testing.T, newStore func(t *testing.T) (store limiter.Store, clock Clock)) {
 	t.Helper()
