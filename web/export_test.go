@@ -6,6 +6,7 @@ import (
 
 	"github.com/go-chi/chi/v5"
 
+	"github.com/headgate/headgate/policy"
 	"github.com/headgate/headgate/web/session"
 )
 
@@ -36,3 +37,25 @@ var MergeDocuments = mergeDocuments //nolint:gochecknoglobals // for tests only
 
 // SafeNext is where sign-in leads.
 func SafeNext(next string) string { return safeNext(next) }
+
+// ApplySection does to a document what the forms of a draft's page do, and
+// reports whether all that was typed could be read.
+func ApplySection(d *policy.Document, r *http.Request, kind, key string, drop int) bool {
+	s := section{kind, key}
+	if !s.exists(d) {
+		return false
+	}
+	f := parseSection(r, s)
+	s.apply(d, f)
+	if s.Kind == "plan" && f.OK() {
+		s.Key = f.Get("name")
+	}
+	if f.OK() {
+		s.addLimit(d)
+		s.dropLimit(d, drop)
+	}
+	for _, sec := range sectionsOf(d) {
+		sec.mark(valuesOf(d, sec), policy.Validate(d).Problems)
+	}
+	return f.OK()
+}

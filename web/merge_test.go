@@ -1,6 +1,8 @@
 package web_test
 
 import (
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 
@@ -78,4 +80,28 @@ func TestMerge_NothingChangesWithoutChanges(t *testing.T) {
 	if merged, _ := web.MergeDocuments(nil, live, nil); string(merged.Canonical()) != string(live.Canonical()) {
 		t.Error("without a base and a live version the draft is not kept")
 	}
+}
+
+func FuzzSection(f *testing.F) {
+	f.Add("plan", "free", "plan-free-limits=1&plan-free-name=free&plan-free-l0-name=a&plan-free-l0-per=tenant&plan-free-l0-counts=cost&plan-free-l0-count=1&plan-free-l0-unit=minute&plan-free-l0-burst=", 0)
+	f.Add("route", "1", "route-1-limits=0&route-1-name=x&route-1-match=%2F&route-1-cost=1&route-1-mode=open&route-1-fb-count=5&route-1-fb-unit=1h&route-1-fb-burst=5&route-1-uses[]=a&route-1-uses[]=b", -1)
+	f.Add("general", "", "general-trusted-proxies=10.0.0.0%2F8%0A::1&general-headers=A+b%0AC&general-ipv6-prefix=64&general-inv-unit=unlimited", 3)
+	f.Add("global", "", "global-limits=9999999999", 1<<40)
+	f.Add("route", "99", "", 0)
+	f.Fuzz(func(t *testing.T, kind, key, body string, drop int) {
+		d, report := policy.Parse([]byte(document))
+		if d == nil {
+			t.Fatal(report)
+		}
+		r := httptest.NewRequest(http.MethodPost, "/", strings.NewReader(body))
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		if r.ParseForm() != nil {
+			return
+		}
+		if web.ApplySection(d, r, kind, key, drop) {
+			if again, _ := policy.ParseLoose(d.YAML()); again != nil && string(again.Canonical()) != string(d.Canonical()) && policy.Validate(d).OK() {
+				t.Errorf("a valid document is not read back as it was written:\n%s", d.YAML())
+			}
+		}
+	})
 }

@@ -53,8 +53,12 @@ func (s section) exists(d *policy.Document) bool {
 	return s.Kind == "general" || s.limitsOf(d) != nil
 }
 
-// addLimit appends a limit to start from.
+// addLimit appends a limit to start from; a section without limits stays as it is.
 func (s section) addLimit(d *policy.Document) {
+	limits := s.limitsOf(d)
+	if limits == nil {
+		return
+	}
 	l := policy.Limit{Name: "new", Per: policy.PerTenant, Counts: policy.CountsRequests, Rate: policy.Rate{Tokens: 60, Period: time.Minute}, Burst: 60}
 	if s.Kind == "global" {
 		l.Per = policy.PerGlobal
@@ -62,14 +66,13 @@ func (s section) addLimit(d *policy.Document) {
 	if s.Kind == "route" && d.Routes[s.index()].Identity == policy.IdentityIP {
 		l.Per = policy.PerIP
 	}
-	s.put(d, append(*s.limitsOf(d), l))
+	s.put(d, append(*limits, l))
 }
 
 // dropLimit removes one limit; an index that is not there changes nothing.
 func (s section) dropLimit(d *policy.Document, i int) {
-	limits := *s.limitsOf(d)
-	if i >= 0 && i < len(limits) {
-		s.put(d, slices.Delete(slices.Clone(limits), i, i+1))
+	if limits := s.limitsOf(d); limits != nil && i >= 0 && i < len(*limits) {
+		s.put(d, slices.Delete(slices.Clone(*limits), i, i+1))
 	}
 }
 

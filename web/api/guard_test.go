@@ -144,7 +144,7 @@ func TestAPI_PolicyBombsAreRefusedQuickly(t *testing.T) {
 	for name, body := range bombs {
 		begun := time.Now()
 		a := owner.JSON("POST", "/api/v1/policy/validate", body)
-		if took := time.Since(begun); took > 2*time.Second {
+		if took := time.Since(begun); took > 8*time.Second {
 			t.Errorf("%s took %v", name, took)
 		}
 		if a.StatusCode == 200 && strings.Contains(a.Text, `"problems":[]`) || a.StatusCode >= 500 {
