@@ -2,7 +2,6 @@ package web
 
 import (
 	"context"
-	"fmt"
 	"math"
 	"net/http"
 	"strings"
@@ -65,6 +64,11 @@ func (s *Server) overviewStats(now time.Time, sp span, h console.Health, f inFor
 		p.Values, p.From, p.Step, p.Markers = values, x.from, x.step, f.Markers
 		return p
 	}
+	samples := s.Fleet.History()
+	health := func(p ui.StatProps, of func(console.Sample) float64) ui.StatProps {
+		p.Markers = f.Markers
+		return healthLine(p, samples, from, to, sp.step, of)
+	}
 	m := lastMinute(now, s.totals())
 	decisions, share, down, downTone := ui.Unknown, ui.Unknown, ui.Unknown, ""
 	if s.liveKnown(now) {
@@ -76,38 +80,11 @@ func (s *Server) overviewStats(now time.Time, sp span, h console.Health, f inFor
 	}
 	return []ui.StatProps{
 		line(ui.StatProps{Label: "Decisions", Note: "last minute", Value: decisions, Unit: "/s"}, x.perSecond(decided)),
-		line(ui.StatProps{Label: "Refused", Note: "by limits, last minute", Value: share}, x.values(refusedShare)),
+		line(ui.StatProps{Label: "Refused", Note: "of decisions, last minute", Value: share}, x.values(refusedShare)),
 		line(ui.StatProps{Label: "Degraded", Note: "decided without Redis", Value: down, Unit: "/s", Tone: downTone}, x.perSecond(degraded)),
-		redisStat(now, h),
-		syncStat(now, h),
+		health(redisStat(now, h), roundTrip),
+		health(syncStat(now, h), inSync),
 	}
-}
-
-func redisStat(now time.Time, h console.Health) ui.StatProps {
-	p := ui.StatProps{Label: "Redis round trip", Note: "from the console, " + ui.Ago(now, h.At), Value: ui.Unknown}
-	switch {
-	case h.At.IsZero():
-		p.Note = "not measured yet"
-	case !h.RedisUp:
-		p.Value, p.Tone, p.Note = "unreachable", "bad", "since "+h.RedisSince.UTC().Format("15:04:05")
-	default:
-		p.Value = ui.Millis(h.RedisRTT)
-	}
-	return p
-}
-
-func syncStat(now time.Time, h console.Health) ui.StatProps {
-	p := ui.StatProps{Label: "Gateways in sync", Note: "heartbeats, " + ui.Ago(now, h.FleetAt), Value: ui.Unknown}
-	switch {
-	case !h.FleetKnown:
-		p.Tone, p.Note = "bad", "unknown while Redis is away"
-	case h.Nacked > 0:
-		p.Value, p.Tone = fmt.Sprintf("%d of %d", h.InSync, h.Of), "bad"
-		p.Note = fmt.Sprintf("%d refuse the version", h.Nacked)
-	default:
-		p.Value = fmt.Sprintf("%d of %d", h.InSync, h.Of)
-	}
-	return p
 }
 
 func (s *Server) refusedMost(ctx context.Context, now time.Time, f inForce) ([]views.RefusedTenant, error) {

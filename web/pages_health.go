@@ -1,0 +1,62 @@
+package web
+
+import (
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/headgate/headgate/console"
+	"github.com/headgate/headgate/views/ui"
+)
+
+// sampleStep is how often the console keeps a sample of its health.
+const sampleStep = 10 * time.Second
+
+// healthLine draws samples of health over a range. Without a sample, and for
+// what could not be measured, there is a gap.
+func healthLine(p ui.StatProps, samples []console.Sample, from, to time.Time, step time.Duration, of func(console.Sample) float64) ui.StatProps {
+	step = max(step, sampleStep)
+	p.From, p.Step = from.Truncate(step), step
+	p.Values = make([]float64, int(to.Sub(p.From)/step))
+	for i := range p.Values {
+		p.Values[i] = math.NaN()
+	}
+	for _, x := range samples {
+		i := int(x.At.Sub(p.From) / step)
+		if x.At.Before(p.From) || i >= len(p.Values) || !x.RedisUp {
+			continue
+		}
+		p.Values[i] = of(x)
+	}
+	return p
+}
+
+func roundTrip(x console.Sample) float64 { return float64(x.RTT) / float64(time.Millisecond) }
+func inSync(x console.Sample) float64    { return float64(x.InSync) }
+
+func redisStat(now time.Time, h console.Health) ui.StatProps {
+	p := ui.StatProps{Label: "Redis round trip", Note: "from the console, " + ui.Ago(now, h.At), Value: ui.Unknown}
+	switch {
+	case h.At.IsZero():
+		p.Note = "not measured yet"
+	case !h.RedisUp:
+		p.Value, p.Tone, p.Note = "unreachable", "bad", "since "+h.RedisSince.UTC().Format("15:04:05")
+	default:
+		p.Value = ui.Millis(h.RedisRTT)
+	}
+	return p
+}
+
+func syncStat(now time.Time, h console.Health) ui.StatProps {
+	p := ui.StatProps{Label: "Gateways in sync", Note: "heartbeats, " + ui.Ago(now, h.FleetAt), Value: ui.Unknown}
+	switch {
+	case !h.FleetKnown:
+		p.Tone, p.Note = "bad", "unknown while Redis is away"
+	case h.Nacked > 0:
+		p.Value, p.Tone = fmt.Sprintf("%d of %d", h.InSync, h.Of), "bad"
+		p.Note = fmt.Sprintf("%d refuse the version", h.Nacked)
+	default:
+		p.Value = fmt.Sprintf("%d of %d", h.InSync, h.Of)
+	}
+	return p
+}
