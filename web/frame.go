@@ -1,7 +1,6 @@
 package web
 
 import (
-	"math"
 	"net/http"
 
 	"github.com/a-h/templ"
@@ -40,11 +39,9 @@ func (s *Server) facts(r *http.Request) ui.Facts {
 		InSync: h.InSync, Replicas: h.Of, ReplicasKnown: h.FleetKnown, NACKs: h.Nacked, CutOff: h.Degraded,
 		RedisKnown: !h.At.IsZero(), RedisUp: h.RedisUp, RedisRTT: h.RedisRTT, RedisSince: h.RedisSince,
 		PostgresDown: !h.At.IsZero() && !h.PostgresUp,
-		LiveKnown:    h.FleetKnown, DegradedPerS: h.FallbackPerS, RefusedPercent: math.NaN(), Drafts: h.Drafts,
+		Drafts:       h.Drafts,
 	}
-	if h.DecisionsPerS > 0 {
-		f.RefusedPercent = 100 * h.RefusedPerS / h.DecisionsPerS
-	}
+	s.liveFacts(&f)
 	return f
 }
 
