@@ -29,6 +29,7 @@ type browser struct {
 	t    *testing.T
 	ctx  context.Context
 	base string
+	srv  *httptest.Server
 
 	mu         sync.Mutex
 	complaints []string
@@ -47,9 +48,9 @@ func openBrowser(t *testing.T, w *webtest.World) *browser {
 	if err != nil {
 		t.Fatal(err)
 	}
-	srv := &httptest.Server{Listener: l, Config: &http.Server{Handler: h, ReadHeaderTimeout: time.Second}}
-	srv.Start()
-	t.Cleanup(srv.Close)
+	b.srv = &httptest.Server{Listener: l, Config: &http.Server{Handler: h, ReadHeaderTimeout: time.Second}}
+	b.srv.Start()
+	t.Cleanup(b.srv.Close)
 	b.ctx = testkit.Browser(t)
 	if err := chromedp.Listen(b.ctx, b.hear); err != nil {
 		t.Fatal(err)
@@ -137,6 +138,19 @@ func TestBrowser_OpenPageTurnsRedAndBackWithRedis(t *testing.T) {
 	w.Feed.Down(false)
 	b.becomes(`document.querySelector('#facts').dataset.health === 'ok' && document.querySelector('#alarm').innerText === ''`)
 	b.quiet()
+}
+
+func TestBrowser_OpenPageSaysWhenTheConsoleDoesNotAnswer(t *testing.T) {
+	t.Parallel()
+	w, _ := world(t)
+	b := openBrowser(t, w)
+	b.open("/keys")
+	b.becomes(`document.querySelector('#facts').dataset.health === 'ok'`)
+	if err := b.srv.Listener.Close(); err != nil {
+		t.Fatal(err)
+	}
+	b.srv.CloseClientConnections()
+	b.becomes(`document.querySelector('#offline')?.innerText.includes('has not answered since') && document.querySelector('.strip').hasAttribute('data-offline')`)
 }
 
 func TestBrowser_KeyIsShownOnceAlsoOnReloadAndBack(t *testing.T) {
