@@ -29,13 +29,19 @@ type demoDir struct {
 
 func newDemoDir() (*demoDir, error) {
 	// 0755, because PostgreSQL may run as somebody else and has to walk through.
-	path := filepath.Join(child.TempParent(), demoPrefix+strings.ToLower(rand.Text()[:8]))
-	if err := os.Mkdir(path, 0o755); err != nil {
+	// It gets its name once it is locked: another demo that is just cleaning up
+	// must never see it without its lock.
+	name := strings.ToLower(rand.Text()[:8])
+	path, making := filepath.Join(child.TempParent(), demoPrefix+name), filepath.Join(child.TempParent(), ".headgate-new-"+name)
+	if err := os.Mkdir(making, 0o755); err != nil {
 		return nil, fmt.Errorf("make the demo's folder: %w", err)
 	}
-	lock, err := lockFile(filepath.Join(path, "lock"))
+	lock, err := lockFile(filepath.Join(making, "lock"))
 	if err != nil {
 		return nil, fmt.Errorf("lock the demo's folder: %w", err)
+	}
+	if err := os.Rename(making, path); err != nil {
+		return nil, fmt.Errorf("make the demo's folder: %w", err)
 	}
 	d := &demoDir{path: path, lock: lock}
 	for _, sub := range []string{"logs", "secrets"} {

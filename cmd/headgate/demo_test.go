@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 
@@ -122,6 +123,35 @@ func TestCleanStaleDemos_RemovesTheDeadAndLeavesTheLiving(t *testing.T) {
 			t.Errorf("removed what is not a dead demo's: %v", err)
 		}
 	}
+}
+
+func TestNewDemoDir_IsNeverTakenForADeadOnes(t *testing.T) {
+	t.Parallel()
+	stop := make(chan struct{})
+	var cleaning sync.WaitGroup
+	cleaning.Go(func() {
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+				cleanStaleDemos()
+			}
+		}
+	})
+	for range 100 {
+		d, err := newDemoDir()
+		if err != nil {
+			t.Error(err)
+			break
+		}
+		if _, err := os.Stat(d.sub("secrets")); err != nil {
+			t.Errorf("a living demo's folder was cleaned away: %v", err)
+		}
+		d.remove()
+	}
+	close(stop)
+	cleaning.Wait()
 }
 
 func TestIsPart_IsOurProgramsOnly(t *testing.T) {
