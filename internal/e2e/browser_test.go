@@ -139,9 +139,14 @@ func (p *Page) Says(text string) {
 	p.t.Helper()
 	quoted, err := json.Marshal(text)
 	p.must(err, "quote")
-	_, err = chromedp.Run(p.ctx, chromedp.Poll[bool](fmt.Sprintf(`document.body.innerText.replace(/\s+/g,' ').includes(%s)`, quoted),
-		chromedp.WithPollingTimeout(20*time.Second)))
-	p.must(err, "wait for the page to say "+string(quoted))
+	p.Becomes(fmt.Sprintf(`document.body.innerText.replace(/\s+/g,' ').includes(%s)`, quoted))
+}
+
+// Becomes waits until a JavaScript expression is true of the page.
+func (p *Page) Becomes(expression string) {
+	p.t.Helper()
+	_, err := chromedp.Run(p.ctx, chromedp.Poll[bool]("!!("+expression+")", chromedp.WithPollingTimeout(20*time.Second)))
+	p.must(err, "wait for "+expression)
 }
 
 // Shot keeps a picture of the page where HEADGATE_E2E_SHOTS names a folder.
