@@ -17,6 +17,12 @@ type PolicyFeed interface {
 	State(ctx context.Context) (policy.FeedState, error)
 }
 
+// PolicyRestorer is a PolicyFeed that can also put a version back over another
+// one with the same number, which nobody but this console may have written.
+type PolicyRestorer interface {
+	RestorePolicy(ctx context.Context, p policy.SignedPolicy) error
+}
+
 // DirectoryFeed carries records of keys and tenants to the gateways.
 type DirectoryFeed interface {
 	// PutRecords returns the place after the last record.

@@ -28,6 +28,10 @@ type Health struct {
 	Version int64  // in force; 0 when there is none. Last known while PostgreSQL is down
 	Digest  string // of Version
 
+	// PolicyDiffers says that Redis has this version with another digest: something
+	// else writes to it. The relay puts it right; gateways never take it.
+	PolicyDiffers bool
+
 	FleetKnown    bool
 	FleetAt       time.Time
 	Replicas      []Replica
@@ -40,6 +44,8 @@ type Health struct {
 
 	Drafts        int
 	OutboxPending int // changes that have not reached Redis yet
+
+	feed policy.FeedState // as last known
 }
 
 // Sample is one point of the hour that Health looks back on.
@@ -146,20 +152,25 @@ func (s *Fleet) askRedis(ctx context.Context, h *Health) {
 	defer cancel()
 	rtt, err := s.d.Feed.Ping(ctx)
 	var replicas []Replica
+	var state policy.FeedState
 	if err == nil {
 		replicas, err = s.readReplicas(ctx, 0, "")
+	}
+	if err == nil {
+		state, err = s.d.Feed.State(ctx)
 	}
 	h.RedisUp, h.FleetKnown, h.RedisError = err == nil, err == nil, ""
 	if err != nil {
 		h.RedisError = err.Error()
 		return
 	}
-	h.RedisRTT, h.Replicas, h.FleetAt = rtt, replicas, s.d.now()
+	h.RedisRTT, h.Replicas, h.FleetAt, h.feed = rtt, replicas, s.d.now(), state
 }
 
 // sum computes statuses and totals from replicas and version. Without Redis
 // the totals are those of the last known replicas, older by the time since.
 func (h *Health) sum(before Health) {
+	h.PolicyDiffers = h.Version > 0 && h.feed.Version == h.Version && h.feed.Digest != h.Digest
 	replicas := make([]Replica, len(h.Replicas))
 	h.InSync, h.Of, h.Nacked, h.Degraded = 0, 0, 0, 0
 	h.DecisionsPerS, h.RefusedPerS, h.FallbackPerS = 0, 0, 0

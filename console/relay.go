@@ -30,6 +30,7 @@ type Relay struct {
 	// owned by the loop that holds the lock
 	place   policy.Place // that the directory has reached
 	stamped time.Time
+	differs bool // whether Redis has the version in force with another digest
 	down    bool // whether the last round failed, so that an outage is one log line
 }
 
@@ -161,11 +162,13 @@ func (r *Relay) head(ctx context.Context) (h headRef, err error) {
 	return h, err
 }
 
-// lost reports whether Redis has less than the version in force. A version
+// lost reports whether Redis has less than the version in force, or another
+// document under its number. A version
 // above it means that the database was restored from an older copy: the next
 // publication takes a higher number.
 func lost(state policy.FeedState, head headRef) bool {
-	return head.Number > 0 && (state.PolicyEpoch == "" || state.Version < head.Number || state.Version == head.Number && state.BodyMissing)
+	return head.Number > 0 && (state.PolicyEpoch == "" || state.Version < head.Number ||
+		state.Version == head.Number && (state.BodyMissing || state.Digest != head.Digest))
 }
 
 // directoryLost reports whether Redis' directory is not the one that this
@@ -192,9 +195,27 @@ func (r *Relay) publish(ctx context.Context, number int64) error {
 		return fmt.Errorf("publish version %d: %w", number, err)
 	}
 	if result == "conflict" {
-		r.d.Log.ErrorContext(ctx, "Redis has this version with another digest; publish again", "version", number)
+		return r.restore(ask, signed)
 	}
-	r.stamped = time.Time{}
+	r.differs, r.stamped = false, time.Time{}
+	return nil
+}
+
+// restore puts the version in force back over a document that somebody else
+// wrote to Redis under its number. Gateways have refused that one.
+func (r *Relay) restore(ctx context.Context, signed policy.SignedPolicy) error {
+	if !r.differs {
+		r.d.Log.ErrorContext(ctx, "Redis has this version with another digest: something else writes to it", "version", signed.Version)
+	}
+	r.differs = true
+	feed, ok := r.d.Feed.(PolicyRestorer)
+	if !ok {
+		return nil
+	}
+	if err := feed.RestorePolicy(ctx, signed); err != nil {
+		return fmt.Errorf("restore version %d: %w", signed.Version, err)
+	}
+	r.differs, r.stamped = false, time.Time{}
 	return nil
 }
 

@@ -1,10 +1,12 @@
 package console_test
 
 import (
+	"context"
 	"crypto/ed25519"
 	"encoding/json"
 	"errors"
 	"testing"
+	"time"
 
 	"github.com/headgate/headgate/console"
 	"github.com/headgate/headgate/policy"
@@ -196,4 +198,42 @@ func TestRelay_TwoConsolesSendEachChangeOnce(t *testing.T) {
 			t.Errorf("%d fills", e.feed.fills)
 		}
 	})
+}
+
+// restoringFeed can put a version back.
+type restoringFeed struct{ *fakeFeed }
+
+func (f restoringFeed) RestorePolicy(_ context.Context, p policy.SignedPolicy) error {
+	defer f.lock()()
+	if f.down == nil {
+		f.policies[p.Version], f.head = p, p
+		f.ring()
+	}
+	return f.down
+}
+
+func TestRelay_VersionThatSomebodyElseWroteIsPutRight(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	e.deps.Feed = restoringFeed{e.feed}
+	e.relay(t)
+	v := e.publish(t, "10", 0)
+	e.feed.until(t, "publication", func() bool { return e.feed.head.Digest == v.Digest })
+	e.feed.set(func() { e.feed.head.Digest = "sha256:forged" })
+	e.feed.until(t, "restoration", func() bool { return e.feed.head.Digest == v.Digest })
+}
+
+func TestFleet_VersionThatSomebodyElseWroteIsShown(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	v := e.publish(t, "10", 0)
+	e.feed.set(func() { e.feed.head = policy.SignedPolicy{Version: v.Number, Digest: v.Digest} })
+	if h := e.fleet.Health(e.ctx); h.PolicyDiffers {
+		t.Fatalf("health %+v", h)
+	}
+	e.feed.set(func() { e.feed.head.Digest = "sha256:forged" })
+	e.clock.add(time.Minute)
+	if h := e.fleet.Health(e.ctx); !h.PolicyDiffers {
+		t.Fatalf("health %+v", h)
+	}
 }
