@@ -38,8 +38,10 @@ type part struct {
 // demoSecrets are made anew for each demo.
 type demoSecrets struct {
 	operatorPassword, redisPassword string
+	gatewayPassword                 string // of the gateways' Redis user
 	redisURL, databaseURL           string
 	redisURLFile, databaseURLFile   string
+	gatewayRedisURLFile             string
 	privateKey, publicKey           string // files
 }
 
@@ -47,9 +49,23 @@ func newDemoSecrets(d *demoDir) demoSecrets {
 	return demoSecrets{
 		operatorPassword: strings.ToLower(rand.Text()[:16]),
 		redisPassword:    rand.Text(),
+		gatewayPassword:  rand.Text(),
 		redisURLFile:     d.secret("redis-url"),
 		databaseURLFile:  d.secret("database-url"),
+
+		gatewayRedisURLFile: d.secret("gateway-redis-url"),
 	}
+}
+
+// gatewayUser is the Redis user of the gateways: it reads what the console
+// publishes and writes counts, heartbeats and usage, and nothing else
+// (docs/redis.md).
+func gatewayUser(password string) string {
+	return "user gateway on >" + password + " resetkeys resetchannels -@all" +
+		" %R~hg:{policy}:* %R~hg:{directory}:* %R~hg:key:* %R~hg:tenant:* ~hg:l:* ~hg:replica:* ~hg:usage:* &hg:{policy}:bell" +
+		" +hello +ping +time +info +subscribe +unsubscribe +eval +evalsha +eval_ro +evalsha_ro +script|load" +
+		" +get +set +getrange +pttl +pexpire +type +hget +hgetall +hstrlen +xrange +xrevrange +xadd +xtrim +xlen" +
+		" +zadd +zcount +zremrangebyscore"
 }
 
 func (d *demo) makeKeys(context.Context) (err error) {
@@ -72,6 +88,7 @@ func (d *demo) startStores(ctx context.Context) error {
 	wg.Go(func() {
 		rd, rdErr = redislocal.Start(ctx, redislocal.Options{
 			Dir: d.dir.sub("redis"), Port: d.ports.redis, Password: d.secrets.redisPassword, Log: d.dir.log("redis"),
+			Users: []string{gatewayUser(d.secrets.gatewayPassword)},
 		})
 	})
 	wg.Wait()
@@ -87,7 +104,8 @@ func (d *demo) startStores(ctx context.Context) error {
 	d.secrets.redisURL, d.secrets.databaseURL = rd.URL(), pg.URL(demoDatabase)
 	_, err1 := d.dir.writeSecret("redis-url", d.secrets.redisURL)
 	_, err2 := d.dir.writeSecret("database-url", d.secrets.databaseURL)
-	return errors.Join(err1, err2)
+	_, err3 := d.dir.writeSecret("gateway-redis-url", "redis://gateway:"+d.secrets.gatewayPassword+"@"+rd.Addr+"/0")
+	return errors.Join(err1, err2, err3)
 }
 
 // env is the whole environment of our own parts: settings of the shell that the
@@ -165,7 +183,7 @@ func (d *demo) startPlanes(context.Context) error {
 			"gateway",
 			"--listen=" + loopback(d.ports.proxy[i]), "--upstream=" + httpURL(d.ports.upstream),
 			"--decide-listen=" + loopback(d.ports.decide[i]), "--admin-listen=" + loopback(d.ports.admin[i]),
-			"--redis-url-file=" + d.secrets.redisURLFile, "--policy-key-file=" + d.secrets.publicKey,
+			"--redis-url-file=" + d.secrets.gatewayRedisURLFile, "--policy-key-file=" + d.secrets.publicKey,
 			"--state-dir=" + d.dir.sub(name), "--deployment=" + demoDeployment, "--zone=zone-" + string(rune('a'+i%3)),
 			"--debug-header", "--drain=3s",
 		}
