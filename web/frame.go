@@ -39,7 +39,7 @@ func (s *Server) facts(r *http.Request) ui.Facts {
 		InSync: h.InSync, Replicas: h.Of, ReplicasKnown: h.FleetKnown, NACKs: h.Nacked, CutOff: h.Degraded,
 		RedisKnown: !h.At.IsZero(), RedisUp: h.RedisUp, RedisRTT: h.RedisRTT, RedisSince: h.RedisSince,
 		PostgresDown: !h.At.IsZero() && !h.PostgresUp,
-		Drafts:       h.Drafts,
+		Drafts:       h.Drafts, PolicyDiffers: h.PolicyDiffers,
 	}
 	s.liveFacts(&f)
 	return f

@@ -37,6 +37,7 @@ type Facts struct {
 	Replicas      int   // replicas that are not gone
 	ReplicasKnown bool  // false while Redis, which carries heartbeats, is away
 	NACKs         int   // replicas that refuse the published version
+	PolicyDiffers bool  // Redis holds PolicyVersion with another digest: something else writes there
 	CutOff        int   // replicas that say they cannot ask Redis
 
 	RedisKnown   bool // false until the first probe
@@ -54,7 +55,7 @@ type Facts struct {
 // Health is the worst state among the facts: bad, warn or ok.
 func (f Facts) Health() string {
 	switch {
-	case f.PostgresDown, f.RedisKnown && !f.RedisUp, f.NACKs > 0, f.CutOff > 0:
+	case f.PostgresDown, f.RedisKnown && !f.RedisUp, f.PolicyDiffers, f.NACKs > 0, f.CutOff > 0:
 		return "bad"
 	case !f.RedisKnown, f.ReplicasKnown && f.InSync < f.Replicas:
 		return "warn"
@@ -82,6 +83,9 @@ func (f Facts) Alarm() (Alarm, bool) {
 		return Alarm{Kind: "bad", Lead: "Redis is unreachable from the console" + sinceClock(f.RedisSince) + ".",
 			Rest: "Gateways that cannot reach it either follow their fail modes; what they do now is unknown here.",
 			URL:  GatewaysURL(), Action: "See effect"}, true
+	case f.PolicyDiffers:
+		return Alarm{Kind: "bad", Lead: fmt.Sprintf("Redis holds v%d with another digest.", f.PolicyVersion),
+			Rest: "Something other than this console writes there. Gateways keep what they have verified.", URL: GatewaysURL(), Action: "See gateways"}, true
 	case f.NACKs > 0:
 		return Alarm{Kind: "bad", Lead: fmt.Sprintf("v%d is refused by %s.", f.PolicyVersion, count(f.NACKs, f.Replicas)),
 			Rest: "They keep the version they had.", URL: VersionURL(f.PolicyVersion), Action: "See why, roll back"}, true

@@ -37,6 +37,7 @@ func TestFacts_WorstComesFirst(t *testing.T) {
 		{"one behind", "warn", "v42 is not yet enforced by 1 of 3 gateways.", func(f *Facts) { f.InSync = 2 }},
 		{"one cut off", "bad", "Redis is unreachable from 1 of 3 gateways.", func(f *Facts) { f.CutOff = 1; f.InSync = 2 }},
 		{"a NACK", "bad", "v42 is refused by 2 of 3 gateways.", func(f *Facts) { f.NACKs = 2; f.CutOff = 1 }},
+		{"another writer", "bad", "Redis holds v42 with another digest.", func(f *Facts) { f.PolicyDiffers = true; f.NACKs = 1 }},
 		{"Redis away", "bad", "Redis is unreachable from the console since 10:41:07 UTC.", func(f *Facts) { f.RedisUp, f.RedisSince, f.NACKs = false, since, 2 }},
 		{"PostgreSQL away", "bad", "PostgreSQL is unreachable.", func(f *Facts) { f.PostgresDown, f.RedisUp = true, false }},
 	} {
