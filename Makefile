@@ -28,7 +28,7 @@ build: go ## build bin/headgate
 	$(GO) build -o bin/headgate ./cmd/headgate
 
 test: go ## run every test, with real PostgreSQL, Redis and Chromium; none is skipped
-	@echo "make test: a cold run (empty build cache) takes 6 to 10 minutes on two cores, a warm one 2 to 3."
+	@echo "make test: a cold run (empty build cache) takes about 10 minutes on two cores, a warm one 3 to 6."
 	@sh scripts/deps.sh pg redis browser
 	@$(MAKE) --no-print-directory verify
 	$(GO) test -count=1 -timeout=$(TEST_TIMEOUT) ./...
