@@ -1,7 +1,8 @@
 -- Writes a policy version: body and head together, or nothing.
 -- KEYS: head, body of this version, bell
 -- ARGV: version, digest, parent, signer, signature, issued, body, epoch to use
---       if there is none, prefix of body keys, bodies to keep
+--       if there is none, prefix of body keys, bodies to keep, 1 to write over
+--       the same version with another digest
 -- Returns published, same, went-back or conflict.
 local head = KEYS[1]
 local kind = redis.call('TYPE', head).ok
@@ -18,15 +19,16 @@ if now and now > version then
   return 'went-back'
 end
 if now and now == version then
-  if held[2] ~= ARGV[2] then
+  if held[2] == ARGV[2] then
+    -- The same again: only what was lost or signed anew is written.
+    local whole = redis.call('TYPE', KEYS[2]).ok == 'string' and redis.call('GET', KEYS[2]) == ARGV[7]
+    if whole and held[3] == ARGV[4] and held[4] == ARGV[5] then
+      return 'same'
+    end
+    result = 'same'
+  elseif ARGV[11] ~= '1' then
     return 'conflict'
   end
-  -- The same again: only what was lost or signed anew is written.
-  local whole = redis.call('TYPE', KEYS[2]).ok == 'string' and redis.call('GET', KEYS[2]) == ARGV[7]
-  if whole and held[3] == ARGV[4] and held[4] == ARGV[5] then
-    return 'same'
-  end
-  result = 'same'
 end
 
 -- The versions whose bodies are here, oldest first; numbers may have gaps.

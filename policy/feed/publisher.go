@@ -49,10 +49,25 @@ func NewPublisher(cfg Config) (*Publisher, error) {
 // version) or conflict (the same version with another digest); the last two
 // have changed nothing.
 func (p *Publisher) PublishPolicy(ctx context.Context, s policy.SignedPolicy) (string, error) {
+	return p.publish(ctx, s, false)
+}
+
+// RestorePolicy is PublishPolicy that also writes over the same version with
+// another digest: for a console that knows its version to be the right one, when
+// somebody else has written to Redis. A higher version there is an error.
+func (p *Publisher) RestorePolicy(ctx context.Context, s policy.SignedPolicy) error {
+	result, err := p.publish(ctx, s, true)
+	if err == nil && result == "went-back" {
+		err = fmt.Errorf("restore version %d: Redis has a higher one", s.Version)
+	}
+	return err
+}
+
+func (p *Publisher) publish(ctx context.Context, s policy.SignedPolicy, over bool) (string, error) {
 	k := []string{p.keys.policyHead(), p.keys.policyBody(s.Version), p.keys.bell()}
 	result, err := publishScript.Run(ctx, p.cfg.Client, k,
 		s.Version, s.Digest, s.Parent, s.Signer, base64.StdEncoding.EncodeToString(s.Signature), s.Issued.UnixMicro(),
-		s.Body, rand.Text(), p.keys.policyBodyPrefix(), keptBodies).Text()
+		s.Body, rand.Text(), p.keys.policyBodyPrefix(), keptBodies, over).Text()
 	if err != nil {
 		return "", fmt.Errorf("publish version %d: %w", s.Version, err)
 	}

@@ -146,6 +146,31 @@ func TestPublishPolicy_PutsBackWhatWasLostOrTamperedWith(t *testing.T) {
 	}
 }
 
+func TestRestorePolicy_WritesOverTheSameVersionOnly(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	forged, right := r.signed(3, 61), r.signed(3, 60)
+	if _, err := r.pub.PublishPolicy(t.Context(), forged); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.pub.RestorePolicy(t.Context(), right); err != nil {
+		t.Fatal(err)
+	}
+	s, err := r.pub.State(t.Context())
+	if err != nil || s.Version != 3 || s.Digest != right.Digest || s.BodyMissing {
+		t.Fatalf("state is %+v, %v", s, err)
+	}
+	if got, err := r.pub.PublishPolicy(t.Context(), right); err != nil || got != "same" {
+		t.Errorf("published again: %q, %v", got, err)
+	}
+	if _, err := r.pub.PublishPolicy(t.Context(), r.signed(4, 61)); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.pub.RestorePolicy(t.Context(), right); err == nil {
+		t.Error("a version was put over a higher one")
+	}
+}
+
 func TestPublishPolicy_OfTwoConsolesOneWins(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
