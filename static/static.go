@@ -33,6 +33,8 @@ type asset struct {
 }
 
 // assets reads and compresses the embedded files once.
+//
+//nolint:gochecknoglobals // made once from what is compiled in, and never changed
 var assets = sync.OnceValue(func() map[string]asset {
 	all := map[string]asset{}
 	entries, err := fs.ReadDir(files, ".")

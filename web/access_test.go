@@ -17,7 +17,7 @@ import (
 	"github.com/headgate/headgate/web/webtest"
 )
 
-//nolint:gochecknoglobals // how the go command passes flags to tests
+// update is a flag, as the go command passes them to tests.
 var update = flag.Bool("update", false, "write testdata/access.txt anew")
 
 // access is the golden matrix: route, permission, and the roles that have it.

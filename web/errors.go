@@ -9,35 +9,15 @@ import (
 
 	"github.com/headgate/headgate/console"
 	"github.com/headgate/headgate/internal/form"
+	"github.com/headgate/headgate/web/api"
 )
-
-// statusOf is the one table from error codes to status.
-func statusOf(c console.Code) int {
-	switch c {
-	case console.CodeInvalid:
-		return http.StatusUnprocessableEntity
-	case console.CodeNotFound:
-		return http.StatusNotFound
-	case console.CodeConflict:
-		return http.StatusConflict
-	case console.CodeForbidden:
-		return http.StatusForbidden
-	case console.CodeUnavailable:
-		return http.StatusServiceUnavailable
-	case console.CodeUnauthenticated:
-		return http.StatusUnauthorized
-	case console.CodeRateLimited:
-		return http.StatusTooManyRequests
-	}
-	return http.StatusInternalServerError
-}
 
 // fail is the error edge: the public text goes to the user, the cause to the
 // log with the request's id, and nothing else anywhere.
 func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
 	status, message := http.StatusInternalServerError, "Something went wrong on our side. Nothing was changed."
 	if e, ok := errors.AsType[*console.Error](err); ok && e.Code != console.CodeInternal {
-		status, message = statusOf(e.Code), e.Public
+		status, message = api.StatusOf(e.Code), e.Public
 		for _, f := range e.Fields {
 			message += " " + f.Field + ": " + f.Message + "."
 		}
@@ -60,7 +40,7 @@ func (s *Server) take(f *form.Form, err error) int {
 	if !f.Take(err) {
 		f.Message = e.Public
 	}
-	return statusOf(e.Code)
+	return api.StatusOf(e.Code)
 }
 
 func (s *Server) logFailure(r *http.Request, status int, err error) {

@@ -86,20 +86,24 @@ func recoverTo(log *slog.Logger, answer http.HandlerFunc) func(http.Handler) htt
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			defer func() {
-				p := recover()
-				if p == nil {
-					return
+				if p := recover(); p != nil {
+					panicked(log, r, p)
+					answer(w, r)
 				}
-				if p == http.ErrAbortHandler { //nolint:errorlint // a sentinel that is panicked, never wrapped
-					panic(p)
-				}
-				log.ErrorContext(r.Context(), "panic", "request_id", requestID(r.Context()), "method", r.Method,
-					"path", clip(r.URL.Path), "panic", clip(fmt.Sprint(p)), "stack", string(debug.Stack()))
-				answer(w, r)
 			}()
 			next.ServeHTTP(w, r)
 		})
 	}
+}
+
+// panicked logs what a handler panicked with; that it wants the connection
+// closed goes on up to the server.
+func panicked(log *slog.Logger, r *http.Request, p any) {
+	if p == http.ErrAbortHandler { //nolint:errorlint // a sentinel that is panicked, never wrapped
+		panic(p)
+	}
+	log.ErrorContext(r.Context(), "panic", "request_id", requestID(r.Context()), "method", r.Method,
+		"path", clip(r.URL.Path), "panic", clip(fmt.Sprint(p)), "stack", string(debug.Stack()))
 }
 
 // clip bounds text of strangers before it is logged.

@@ -32,7 +32,9 @@ func (s section) fields() []string {
 
 func limitField(i int, name string) string { return "l" + strconv.Itoa(i) + "-" + name }
 
-var limitFields = []string{"name", "description", "per", "counts", "count", "unit", "burst"}
+func limitFields() []string {
+	return []string{"name", "description", "per", "counts", "count", "unit", "burst"}
+}
 
 // parseSection reads the fields of a section from a form whose names carry the
 // section's id as prefix.
@@ -40,7 +42,7 @@ func parseSection(r *http.Request, s section) *form.Form {
 	names := append([]string{"limits"}, s.fields()...)
 	n, _ := strconv.Atoi(r.PostForm.Get(s.ID() + "-limits"))
 	for i := range min(max(n, 0), maxSectionLimits) {
-		for _, name := range limitFields {
+		for _, name := range limitFields() {
 			names = append(names, limitField(i, name))
 		}
 	}

@@ -30,11 +30,12 @@ func (s *Server) policyLive(w http.ResponseWriter, r *http.Request) error {
 	}
 	p.Version = versionRow(head, head.Number)
 	p.Status = s.publication(r, head, head.Number)
-	if p.View == "yaml" {
+	switch p.View {
+	case "yaml":
 		p.Text = string(doc.YAML())
-	} else if p.View == "json" {
+	case "json":
 		p.Text = string(doc.JSON())
-	} else {
+	default:
 		p.View, p.Policy = "", readable(doc, s.Fleet.Health(r.Context()).Of)
 	}
 	return s.render(w, r, http.StatusOK, views.PolicyLive(p))

@@ -54,19 +54,19 @@ func TestVersion_RollBackIsANewVersionWithTheOldContent(t *testing.T) {
 func TestVersion_StatusTellsNACKsAndIsUnknownWithoutRedis(t *testing.T) {
 	t.Parallel()
 	e := edit(t)
-	until(t, func() bool {
+	waitFor(t, func() bool {
 		return strings.Contains(e.owner.Get("/policy/versions/1/status").Text, "3 of 3 enforce v1")
 	})
 	e.Feed.Freeze(&policy.NACK{Version: 2, Code: policy.NACKBadSignature, Detail: "no key made it <script>", Since: time.Now()})
 	if _, err := e.Web.Policies.Publish(t.Context(), e.Actor(console.RoleOwner), []byte(strings.Replace(document, "6000/minute", "600/minute", 1)), 1, "x"); err != nil {
 		t.Fatal(err)
 	}
-	until(t, func() bool {
+	waitFor(t, func() bool {
 		s := e.owner.Get("/policy/versions/2/status").Text
 		return strings.Contains(s, "0 of 3 enforce v2") && strings.Contains(s, "bad-signature: no key made it &lt;script&gt;")
 	})
 	e.Feed.Down(true)
-	until(t, func() bool {
+	waitFor(t, func() bool {
 		begun := time.Now()
 		a := e.owner.Get("/policy/versions/2")
 		if took := time.Since(begun); took > time.Second {
@@ -76,16 +76,6 @@ func TestVersion_StatusTellsNACKsAndIsUnknownWithoutRedis(t *testing.T) {
 	})
 	if a := e.owner.Get("/policy"); a.StatusCode != 200 {
 		t.Errorf("reading the policy needs Redis: %d", a.StatusCode)
-	}
-}
-
-func until(t *testing.T, ok func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(8 * time.Second); !ok(); {
-		if time.Now().After(deadline) {
-			t.Fatal("it did not come about within 8 s")
-		}
-		time.Sleep(10 * time.Millisecond)
 	}
 }
 

@@ -385,11 +385,15 @@ func TestAPI_StateIsToldAndUnknownIsNotZero(t *testing.T) {
 
 func wait(t *testing.T, ok func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(5 * time.Second); !ok(); {
-		if time.Now().After(deadline) {
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	deadline := time.After(5 * time.Second)
+	for !ok() {
+		select {
+		case <-tick.C:
+		case <-deadline:
 			t.Fatal("it did not come about within 5 s")
 		}
-		time.Sleep(5 * time.Millisecond)
 	}
 }
 

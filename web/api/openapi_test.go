@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-//nolint:gochecknoglobals // how the go command passes flags to tests
+// update is a flag, as the go command passes them to tests.
 var update = flag.Bool("update", false, "write openapi.json anew")
 
 func described(t *testing.T) []byte {

@@ -87,8 +87,8 @@ func (p *Problem) write(w http.ResponseWriter) {
 	_ = json.NewEncoder(w).Encode(p) // the client went away
 }
 
-// statusOf is the one table from error codes to status.
-func statusOf(c console.Code) int {
+// StatusOf is the one table from error codes to status, for pages too.
+func StatusOf(c console.Code) int {
 	switch c {
 	case console.CodeInvalid:
 		return http.StatusUnprocessableEntity
@@ -104,8 +104,9 @@ func statusOf(c console.Code) int {
 		return http.StatusUnauthorized
 	case console.CodeRateLimited:
 		return http.StatusTooManyRequests
+	default:
+		return http.StatusInternalServerError
 	}
-	return http.StatusInternalServerError
 }
 
 // problemOf is the API's error edge: public text to the client, cause to the log.
@@ -132,7 +133,7 @@ func fromConsole(err error) *Problem {
 	if !ok || ce.Code == console.CodeInternal {
 		return newProblem(http.StatusInternalServerError, "Something went wrong on our side.").as(string(console.CodeInternal))
 	}
-	p := newProblem(statusOf(ce.Code), ce.Public).as(string(ce.Code))
+	p := newProblem(StatusOf(ce.Code), ce.Public).as(string(ce.Code))
 	p.retryAfter = ce.RetryAfter
 	switch d := ce.Detail.(type) {
 	case policy.Report:
@@ -140,7 +141,7 @@ func fromConsole(err error) *Problem {
 		return p.as("invalid-policy")
 	case console.StaleBase:
 		p.BaseVersion, p.HeadVersion, p.Changes = &d.Base, &d.Head, d.Changes
-		p.as("stale-base")
+		p = p.as("stale-base")
 	}
 	for _, f := range ce.Fields {
 		p.Errors = append(p.Errors, FieldProblem{Field: f.Field, Message: f.Message})
@@ -166,7 +167,7 @@ func (a *API) asProblem(c huma.Context, _ string, v any) (any, error) {
 	}
 	p := newProblem(m.Status, m.Detail)
 	if m.Status == http.StatusUnprocessableEntity || m.Status == http.StatusBadRequest {
-		p.as(string(console.CodeInvalid))
+		p = p.as(string(console.CodeInvalid))
 	}
 	p.RequestID = requestID(c.Context())
 	var parts []string

@@ -144,7 +144,7 @@ func (w *World) As(t testing.TB, role console.Role) *Client {
 	id, _, err := w.Web.Sessions.Create(context.Background(), w.Operators[role].ID, "192.0.2.1", "test", nil)
 	must(t, err)
 	c := w.Anonymous(t)
-	c.Cookies = []*http.Cookie{{Name: "__Host-headgate", Value: id}}
+	c.Cookies = []*http.Cookie{{Name: "__Host-headgate", Value: id, Secure: true, HttpOnly: true, SameSite: http.SameSiteLaxMode}}
 	return c
 }
 
@@ -164,7 +164,7 @@ type Answer struct {
 // Do makes one request.
 func (c *Client) Do(method, target, contentType string, body io.Reader) Answer {
 	c.t.Helper()
-	r := httptest.NewRequest(method, target, body)
+	r := httptest.NewRequestWithContext(c.t.Context(), method, target, body)
 	r.Host, r.RemoteAddr = strings.TrimPrefix(Origin, "https://"), "192.0.2.1:1234"
 	if contentType != "" {
 		r.Header.Set("Content-Type", contentType)
