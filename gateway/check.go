@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"errors"
+	"fmt"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -59,16 +60,19 @@ func (g *Gateway) describe(in *Inbound, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if in.Host, err = told(r.Header, "X-Forwarded-Host", "X-Original-Host"); err != nil {
-		if in.Host = r.Host; r.Header.Get("X-Forwarded-Host") != "" || r.Header.Get("X-Original-Host") != "" {
-			return err
-		}
+	if in.Host, err = told(r.Header, "X-Forwarded-Host", "X-Original-Host"); errors.Is(err, errNotTold) {
+		in.Host, err = r.Host, nil
+	}
+	if err != nil {
+		return err
 	}
 	if in.EscapedPath, err = pathOf(uri); err != nil {
 		return err
 	}
 	return nil
 }
+
+var errNotTold = errors.New("is given")
 
 // told reads a value that may stand in either of two headers.
 func told(h http.Header, names ...string) (string, error) {
@@ -85,7 +89,7 @@ func told(h http.Header, names ...string) (string, error) {
 		}
 	}
 	if value == "" {
-		return "", errors.New("neither " + strings.Join(names, " nor ") + " is given")
+		return "", fmt.Errorf("neither %s %w", strings.Join(names, " nor "), errNotTold)
 	}
 	return value, nil
 }
@@ -93,7 +97,9 @@ func told(h http.Header, names ...string) (string, error) {
 // pathOf takes the escaped path out of a request target.
 func pathOf(target string) (string, error) {
 	path, _, _ := strings.Cut(target, "?")
-	path, _, _ = strings.Cut(path, "#")
+	if strings.Contains(path, "#") { // some programs end the path there and some do not
+		return "", errors.New("the request target has a fragment")
+	}
 	if !strings.HasPrefix(path, "/") {
 		return "", errors.New("the request target does not begin with /")
 	}

@@ -3,6 +3,7 @@ package gateway
 import (
 	"context"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/headgate/headgate/limiter"
@@ -37,6 +38,11 @@ func (g *Gateway) judge(ctx context.Context, in *Inbound, v *Verdict) {
 		v.refuse(CodeNoPolicy, usage.OutcomeUnavailable)
 		return
 	}
+	var ok bool
+	if in.Method, ok = canonicalMethod(in.Method); !ok || asksForTunnel(in.Header) {
+		v.refuse(CodeBadRequest, usage.OutcomeInvalid)
+		return
+	}
 	if !g.locate(in, v) {
 		return
 	}
@@ -46,7 +52,6 @@ func (g *Gateway) judge(ctx context.Context, in *Inbound, v *Verdict) {
 	}
 	var plan []policy.CompiledLimit
 	if v.Route.Route.Identity != policy.IdentityIP {
-		var ok bool
 		if plan, ok = g.admitIdentity(ctx, in, v); !ok {
 			return
 		}
@@ -69,7 +74,7 @@ func (g *Gateway) locate(in *Inbound, v *Verdict) bool {
 	v.Path = path
 	method := in.Method
 	if isPreflight(method, in.Header) { // it belongs to the route that it asks for
-		method = in.Header.Get("Access-Control-Request-Method")
+		method = strings.ToUpper(in.Header.Get("Access-Control-Request-Method"))
 	}
 	route, ok := v.Policy.Compiled.Match(method, in.Host, path)
 	if !ok {

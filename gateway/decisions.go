@@ -9,10 +9,14 @@ import (
 	"net/http"
 	"net/netip"
 	"strconv"
+	"time"
 )
 
 // maxDecideBody bounds the body of POST /v1/decide, in bytes.
 const maxDecideBody = 64 << 10
+
+// maxCost is the largest burst that a limit can have: no more could ever be paid.
+const maxCost = 1<<48 - 1
 
 // DecideHandler serves the decisions door: /v1/check and /v1/decide for proxies
 // and services that one trusts.
@@ -26,6 +30,9 @@ func (g *Gateway) DecideHandler() http.Handler {
 	mux.HandleFunc("POST /v1/release", later)
 	mux.HandleFunc("POST /v1/settle", later)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/v1/decide" || !g.mayAsk(r) {
+			finishBody(w, r)
+		}
 		if !g.mayAsk(r) {
 			writeProblem(w, CodeForbiddenCaller, requestID(r.Header, false), "")
 			return
@@ -80,14 +87,17 @@ type limitAnswer struct {
 	ResetMS   int64  `json:"reset_ms"`  // until one token more; 0 when full
 }
 
-var errBadCost = errors.New("cost is not a whole number of at least 1")
+var errBadCost = errors.New("cost is not a whole number from 1 to 2^48-1")
 
 // serveDecide answers 200 for every decision; other statuses mean that the
 // question could not be understood.
 func (g *Gateway) serveDecide(w http.ResponseWriter, r *http.Request) {
 	id := requestID(r.Header, true)
+	control := http.NewResponseController(w)
+	_ = control.SetReadDeadline(time.Now().Add(refusedBodyTime))
 	in, err := readQuestion(w, r)
 	if err != nil {
+		w.Header().Set("Connection", "close") // the rest of the body may still come
 		code := CodeBadRequest
 		if errors.Is(err, errBadCost) {
 			code = CodeBadCost
@@ -95,6 +105,7 @@ func (g *Gateway) serveDecide(w http.ResponseWriter, r *http.Request) {
 		writeProblem(w, code, id, err.Error())
 		return
 	}
+	_ = control.SetReadDeadline(time.Time{})
 	in.RequestID = id
 	v := g.decide(r.Context(), in)
 	w.Header().Set(headerRequestID, id)
@@ -139,7 +150,7 @@ func (q *question) inbound() (*Inbound, error) {
 	}
 	if len(q.Cost) > 0 && string(q.Cost) != "null" {
 		cost, err := strconv.ParseInt(string(q.Cost), 10, 64)
-		if err != nil || cost < 1 {
+		if err != nil || cost < 1 || cost > maxCost {
 			return nil, errBadCost
 		}
 		in.Cost = cost

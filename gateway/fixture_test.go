@@ -310,7 +310,7 @@ func serve(h http.Handler, method, target string, headers ...string) *http.Respo
 	}
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, r)
-	return w.Result() //nolint:bodyclose // a recorder's body holds nothing open
+	return w.Result()
 }
 
 // bearer is the credential header of key.

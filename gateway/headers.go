@@ -25,14 +25,6 @@ const (
 // maxInteger is the largest integer of a structured field (RFC 9651, 3.3.1).
 const maxInteger = 999_999_999_999_999
 
-// rateLimitFields are answers' own and never an upstream's.
-func rateLimitFields() []string {
-	return []string{
-		"Ratelimit", "Ratelimit-Policy", "Ratelimit-Limit", "Ratelimit-Remaining", "Ratelimit-Reset",
-		"X-Ratelimit-Limit", "X-Ratelimit-Remaining", "X-Ratelimit-Reset",
-	}
-}
-
 // writeHeaders puts what the verdict says into h: the limits' fields unless there
 // are no numbers to tell, Retry-After on refusals, the rotation's fields on
 // answers to a key that is being replaced.

@@ -156,7 +156,7 @@ func (g *Gateway) redisTime(now time.Time) time.Time {
 func header(values map[string]string) http.Header {
 	h := make(http.Header, len(values))
 	for name, value := range values {
-		h.Set(name, value)
+		h.Add(name, value) // two spellings of one name are two lines of it
 	}
 	return h
 }

@@ -198,11 +198,14 @@ func (d *deployment) replica(stateDir string) *replica {
 func eventually(t *testing.T, within time.Duration, what string, done func() bool) time.Duration {
 	t.Helper()
 	start := time.Now()
+	again, late := time.NewTicker(5*time.Millisecond), time.After(within)
+	defer again.Stop()
 	for !done() {
-		if time.Since(start) > within {
+		select {
+		case <-again.C:
+		case <-late:
 			t.Fatalf("not within %v: %s", within, what)
 		}
-		time.Sleep(5 * time.Millisecond)
 	}
 	return time.Since(start)
 }

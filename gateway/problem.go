@@ -102,7 +102,8 @@ func writeCORS(h http.Header, origin string) {
 }
 
 // isPreflight recognises a CORS preflight (Fetch, 4.8). It asks for permission
-// and does nothing, so it is free; a plain OPTIONS is not one.
+// and does nothing, so it is free; a plain OPTIONS is not one, nor is one that
+// wants its connection for something else.
 func isPreflight(method string, header http.Header) bool {
-	return method == http.MethodOptions && header.Get("Origin") != "" && header.Get("Access-Control-Request-Method") != ""
+	return header.Get("Upgrade") == "" && method == http.MethodOptions && header.Get("Origin") != "" && header.Get("Access-Control-Request-Method") != ""
 }

@@ -10,6 +10,7 @@ import (
 	"net/http/httputil"
 	"net/url"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -51,6 +52,10 @@ func (g *Gateway) ProxyHandler() http.Handler {
 		case v.Aborted:
 			w.WriteHeader(statusClientGone)
 		case !v.Allowed:
+			finishBody(w, r)
+			if v.Code == CodeBadRequest {
+				w.Header().Set("Connection", "close")
+			}
 			g.writeRefusal(w, v, r.Header.Get("Origin"))
 		default:
 			if r.Body != nil && r.Body != http.NoBody {
@@ -118,6 +123,7 @@ func (b *buffers) Put(p []byte) { b.pool.Put(&p) }
 func (g *Gateway) rewrite(pr *httputil.ProxyRequest) {
 	v := &exchangeOf(pr.In.Context()).verdict
 	out := pr.Out
+	out.Method, _ = canonicalMethod(pr.In.Method)
 	out.URL.Scheme, out.URL.Host = g.cfg.Upstream.Scheme, g.cfg.Upstream.Host
 	setPath(out.URL, g.cfg.Upstream, v.Path)
 	out.URL.RawQuery, out.URL.ForceQuery = pr.In.URL.RawQuery, pr.In.URL.ForceQuery
@@ -125,6 +131,7 @@ func (g *Gateway) rewrite(pr *httputil.ProxyRequest) {
 	rules := v.Policy.Compiled.Document
 	proto := forwardedProto(pr.In, rules.ClientIP)
 	scrub(out.Header, rules.ClientIP.Header)
+	scrubTwins(out.Header, rules.Credentials.Headers)
 	if g.cfg.StripCredential {
 		stripCredentials(out.Header, rules.Credentials.Headers)
 	}
@@ -170,12 +177,9 @@ func (g *Gateway) modifyResponse(res *http.Response) error {
 
 // dropOurs removes fields that only we may set.
 func dropOurs(h http.Header) {
-	for _, name := range rateLimitFields() {
-		h.Del(name)
-	}
 	for name := range h {
-		if ownName(name) {
-			h.Del(name)
+		if lower := strings.ToLower(name); ownName(lower) || strings.HasPrefix(lower, "ratelimit") || strings.HasPrefix(lower, "x-ratelimit") {
+			delete(h, name)
 		}
 	}
 }

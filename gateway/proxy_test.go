@@ -45,7 +45,7 @@ func raw(t *testing.T, s *httptest.Server, request string) string {
 // recorded keeps the requests that reach the upstream.
 func recorded(seen chan<- *http.Request) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		seen <- r.Clone(context.Background())
+		seen <- r.Clone(context.WithoutCancel(r.Context()))
 		w.Header().Set("X-Upstream", "yes")
 	})
 }

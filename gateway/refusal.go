@@ -69,8 +69,9 @@ func refusalOf(code Code) refusal {
 		return refusal{http.StatusForbidden, "Tenant suspended", "The account that this API key belongs to is suspended."}
 	case CodeNoRoute:
 		return refusal{http.StatusNotFound, "No route", "No route of the policy matches this method, host and path."}
+	default:
+		return rarerRefusal(code)
 	}
-	return rarerRefusal(code)
 }
 
 func rarerRefusal(code Code) refusal {
@@ -89,8 +90,9 @@ func rarerRefusal(code Code) refusal {
 		return refusal{http.StatusNotImplemented, "Not supported yet", "This call is not supported yet."}
 	case CodeUpstreamTimeout:
 		return refusal{http.StatusGatewayTimeout, "Upstream timeout", "The upstream did not answer in time."}
+	default: // CodeUpstreamUnavailable
+		return refusal{http.StatusBadGateway, "Upstream unavailable", "The upstream cannot be reached or broke off."}
 	}
-	return refusal{http.StatusBadGateway, "Upstream unavailable", "The upstream cannot be reached or broke off."}
 }
 
 // problemType is the type URI: the registered one where there is one.
@@ -98,6 +100,7 @@ func problemType(code Code) string {
 	switch code {
 	case CodeQuotaExceeded, CodeReducedCapacity:
 		return typeRegistry + string(code)
+	default:
+		return typeOurs + string(code)
 	}
-	return typeOurs + string(code)
 }

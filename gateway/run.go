@@ -81,7 +81,7 @@ func (g *Gateway) serve(ctx context.Context, doors []door) error {
 	case <-ctx.Done():
 	case err = <-failed:
 	}
-	g.drain(doors)
+	g.drain(background, doors)
 	stop()
 	tasks.Wait()
 	servers.Wait()
@@ -98,10 +98,10 @@ func (g *Gateway) warm(ctx context.Context) {
 
 // drain ends the doors that carry traffic first, and the admin door last, so
 // that readiness can be seen to be off while requests finish.
-func (g *Gateway) drain(doors []door) {
+func (g *Gateway) drain(ctx context.Context, doors []door) {
 	g.draining.Store(true)
 	g.cfg.Log.Info("gateway drains", "grace", g.cfg.Drain.String())
-	grace, cancel := context.WithTimeout(context.Background(), g.cfg.Drain)
+	grace, cancel := context.WithTimeout(ctx, g.cfg.Drain)
 	defer cancel()
 	var traffic sync.WaitGroup
 	for _, d := range doors {

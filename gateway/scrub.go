@@ -55,6 +55,21 @@ func stripCredentials(h http.Header, headers []policy.CredentialHeader) {
 	}
 }
 
+// scrubTwins removes fields that an upstream which cannot tell underscores from
+// hyphens would take for the key's, and in which nobody has looked for a key.
+func scrubTwins(h http.Header, headers []policy.CredentialHeader) {
+	for name := range h {
+		if !strings.Contains(name, "_") {
+			continue
+		}
+		for _, c := range headers {
+			if !strings.EqualFold(name, c.Name) && strings.EqualFold(strings.ReplaceAll(name, "_", "-"), strings.ReplaceAll(c.Name, "_", "-")) {
+				delete(h, name)
+			}
+		}
+	}
+}
+
 // forwardedProto is the scheme that the caller used. A trusted proxy may say.
 func forwardedProto(r *http.Request, rules policy.ClientIP) string {
 	if trusts(rules, peerAddress(r.RemoteAddr)) {

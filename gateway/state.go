@@ -40,7 +40,7 @@ func OpenState(dir string) (*State, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("--state-dir: make folder: %w", err)
 	}
-	if err := os.Chmod(dir, 0o700); err != nil { // MkdirAll leaves an existing one as it is
+	if err := os.Chmod(dir, 0o700); err != nil { //nolint:gosec // a folder; MkdirAll leaves an existing one as it is
 		return nil, fmt.Errorf("--state-dir: restrict folder to its owner: %w", err)
 	}
 	lock, err := lockFile(filepath.Join(dir, "lock"))
@@ -60,7 +60,7 @@ func (s *State) Close() error { return s.lock.Close() }
 
 // lockFile takes a lock that ends with the process, however that ends.
 func lockFile(path string) (*os.File, error) {
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600) //nolint:gosec // the operator's own path
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("open lock: %w", err)
 	}
@@ -77,7 +77,7 @@ func lockFile(path string) (*os.File, error) {
 // replicaID reads the id, or makes one at the first start. A file that cannot be
 // read is an error and not a new id: two ids would be one replica counted twice.
 func replicaID(path string) (string, error) {
-	raw, err := os.ReadFile(path) //nolint:gosec // the operator's own path
+	raw, err := os.ReadFile(path)
 	if errors.Is(err, os.ErrNotExist) {
 		return newReplicaID(path)
 	}

@@ -127,8 +127,9 @@ func (v *Verdict) class() Class {
 		return ClassRejected
 	case usage.OutcomeClosed, usage.OutcomeUnavailable:
 		return ClassFailClosed
+	default:
+		return ClassInvalid
 	}
-	return ClassInvalid
 }
 
 // tightest is the index of the limit that a caller meets first: the deciding one

@@ -20,13 +20,13 @@ type BreakerConfig struct {
 func (c *BreakerConfig) problems() []error {
 	var problems []error
 	if c.Consecutive < 0 || c.MinCalls < 0 {
-		problems = append(problems, errors.New("Breaker counts are negative"))
+		problems = append(problems, errors.New("Config.Breaker.Consecutive or Breaker.MinCalls is negative"))
 	}
 	if c.Window < 0 || c.OpenFor < 0 {
-		problems = append(problems, errors.New("Breaker durations are negative"))
+		problems = append(problems, errors.New("Config.Breaker.Window or Breaker.OpenFor is negative"))
 	}
 	if c.Ratio < 0 || c.Ratio >= 1 {
-		problems = append(problems, errors.New("Breaker.Ratio is not in [0, 1)"))
+		problems = append(problems, errors.New("Config.Breaker.Ratio is not in [0, 1)"))
 	}
 	return problems
 }

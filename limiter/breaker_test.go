@@ -195,12 +195,12 @@ func TestRun_ProbesInTheBackgroundUntilTheStoreIsBack(t *testing.T) {
 			for range 5 {
 				l.Decide(ctx, request(closed))
 			}
-			time.Sleep(time.Second + time.Millisecond) // the bubble's clock: no time passes
+			time.Sleep(time.Second + time.Millisecond) //nolint:forbidigo // the bubble's clock: no time passes
 			if !l.Degraded() {
 				t.Fatal("closed although the store is down")
 			}
 			store.set(nil)
-			time.Sleep(250 * time.Millisecond)
+			time.Sleep(250 * time.Millisecond) //nolint:forbidigo // as above
 			synctest.Wait()
 			if l.Degraded() {
 				t.Fatal("not back 250 ms after the store")

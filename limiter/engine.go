@@ -68,13 +68,13 @@ func New(cfg Config) (*Limiter, error) {
 func (c *Config) check() error {
 	var problems []error
 	if c.Store == nil {
-		problems = append(problems, errors.New("Store is missing"))
+		problems = append(problems, errors.New("Config.Store is missing"))
 	}
 	if c.Budget < 0 {
-		problems = append(problems, fmt.Errorf("Budget is negative: %v", c.Budget))
+		problems = append(problems, fmt.Errorf("Config.Budget is negative: %v", c.Budget))
 	}
 	if c.FallbackEntries < 0 {
-		problems = append(problems, fmt.Errorf("FallbackEntries is negative: %d", c.FallbackEntries))
+		problems = append(problems, fmt.Errorf("Config.FallbackEntries is negative: %d", c.FallbackEntries))
 	}
 	return errors.Join(append(problems, c.Breaker.problems()...)...)
 }

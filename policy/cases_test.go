@@ -267,6 +267,8 @@ func scribble(v reflect.Value) {
 		v.SetInt(-7)
 	case reflect.Bool:
 		v.SetBool(!v.Bool())
+	default:
+		panic("a document holds a " + v.Kind().String())
 	}
 }
 

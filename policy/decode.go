@@ -142,10 +142,10 @@ func (d *decoder) text(path string, n *node, into *string) {
 // textCharacter leaves out control characters, line separators, what stands for
 // a character that could not be read, and what turns the order of a line round.
 func textCharacter(c rune) bool {
-	switch {
-	case c == '\n' || c == '\t':
+	switch c {
+	case '\n', '\t':
 		return true
-	case c == utf8.RuneError || c == '\u2028' || c == '\u2029':
+	case utf8.RuneError, '\u2028', '\u2029':
 		return false
 	}
 	return !unicode.IsControl(c) && !unicode.Is(unicode.Bidi_Control, c)

@@ -49,7 +49,7 @@ func ValidDeployment(name string) bool {
 
 // PolicyMessage is what is signed for a version. Parent is the digest of the
 // version before, "" for the first.
-func PolicyMessage(deployment string, version int64, parent string, body []byte) []byte {
+func PolicyMessage(deployment string, version int64, parent string, body []byte) []byte { //nolint:revive // beside RecordMessage and StampMessage
 	if parent == "" {
 		parent = "-"
 	}

@@ -366,7 +366,7 @@ func TestValidate_BoundsTheSearchForConflicts(t *testing.T) {
 func TestValidate_LeavesTheDocumentAlone(t *testing.T) {
 	t.Parallel()
 	d := valid()
-	Validate(d)
+	_ = Validate(d)
 	if !reflect.DeepEqual(d, valid()) {
 		t.Errorf("the document changed: %+v", d)
 	}

@@ -11,6 +11,7 @@ import (
 )
 
 func TestLimiter_R001_NoDoubleBurstAroundAnEdge(t *testing.T) {
+	t.Parallel()
 	onBothStores(t, func(t *testing.T, w world) {
 		n := rate(t, 100, time.Minute, 100)
 		w.at(59 * time.Second)
@@ -26,6 +27,7 @@ func TestLimiter_R001_NoDoubleBurstAroundAnEdge(t *testing.T) {
 }
 
 func TestLimiter_R002_RetryAfterIsAlwaysEnough(t *testing.T) {
+	t.Parallel()
 	onBothStores(t, func(t *testing.T, w world) {
 		n := rate(t, 1, 10*time.Second, 1)
 		w.passed("t=0", w.draw("l", n, 1), n, 0)
@@ -41,6 +43,7 @@ func TestLimiter_R002_RetryAfterIsAlwaysEnough(t *testing.T) {
 }
 
 func TestLimiter_R003_RetryAfterStandsWhenNothingRemains(t *testing.T) {
+	t.Parallel()
 	onBothStores(t, func(t *testing.T, w world) {
 		n := rate(t, 2, time.Minute, 2)
 		w.at(5 * time.Second)
@@ -57,6 +60,7 @@ func TestLimiter_R003_RetryAfterStandsWhenNothingRemains(t *testing.T) {
 }
 
 func TestLimiter_R004_RetryAfterIsSecondsUntilAdmission(t *testing.T) {
+	t.Parallel()
 	onBothStores(t, func(t *testing.T, w world) {
 		for _, period := range []time.Duration{time.Second, time.Minute, time.Hour, 24 * time.Hour} {
 			w.at(0)
@@ -76,6 +80,7 @@ func TestLimiter_R004_RetryAfterIsSecondsUntilAdmission(t *testing.T) {
 }
 
 func TestLimiter_R005_RemainingNeverFallsBelowZero(t *testing.T) {
+	t.Parallel()
 	onBothStores(t, func(t *testing.T, w world) {
 		n := rate(t, 5, time.Minute, 5)
 		for i, want := range []int64{4, 3, 2, 1, 0, 0, 0, 0} {
@@ -88,6 +93,7 @@ func TestLimiter_R005_RemainingNeverFallsBelowZero(t *testing.T) {
 }
 
 func TestLimiter_R006_RefusedCallsAreNotCharged(t *testing.T) {
+	t.Parallel()
 	onBothStores(t, func(t *testing.T, w world) {
 		n := rate(t, 10, time.Hour, 10)
 		if got := w.admitted(50, n); got != 10 {
@@ -103,6 +109,7 @@ func TestLimiter_R006_RefusedCallsAreNotCharged(t *testing.T) {
 }
 
 func TestLimiter_R007_ARefusalSpendsNothingAnywhere(t *testing.T) {
+	t.Parallel()
 	onBothStores(t, func(t *testing.T, w world) {
 		tenant, route := rate(t, 10, time.Minute, 10), rate(t, 3, time.Minute, 3)
 		for _, name := range []string{"ten_first", "ten_last"} {
@@ -131,6 +138,7 @@ func TestLimiter_R007_ARefusalSpendsNothingAnywhere(t *testing.T) {
 }
 
 func TestLimiter_R009_ACostThatCanNeverPassHasNoWait(t *testing.T) {
+	t.Parallel()
 	onBothStores(t, func(t *testing.T, w world) {
 		n := rate(t, 60, time.Minute, 10)
 		if d := w.draw("l", n, 11); d.Allowed || d.Reason != limiter.ReasonCostExceedsBurst || d.RetryAfterMicros != 0 {
@@ -142,6 +150,7 @@ func TestLimiter_R009_ACostThatCanNeverPassHasNoWait(t *testing.T) {
 }
 
 func TestLimiter_R010_MixedCostsAddUp(t *testing.T) {
+	t.Parallel()
 	onBothStores(t, func(t *testing.T, w world) {
 		n := rate(t, 10, time.Minute, 10)
 		for _, c := range []struct {
@@ -163,6 +172,7 @@ func TestLimiter_R010_MixedCostsAddUp(t *testing.T) {
 }
 
 func TestLimiter_R011_SlowRatesAreExact(t *testing.T) {
+	t.Parallel()
 	onBothStores(t, func(t *testing.T, w world) {
 		n := rate(t, 10, time.Hour, 1)
 		step := time.Second
@@ -187,6 +197,7 @@ func TestLimiter_R011_SlowRatesAreExact(t *testing.T) {
 }
 
 func TestLimiter_R012_NeverMoreThanTheBurstAtOnce(t *testing.T) {
+	t.Parallel()
 	onBothStores(t, func(t *testing.T, w world) {
 		n := rate(t, 3, time.Second, 3)
 		var passed []time.Duration
@@ -213,6 +224,7 @@ func TestLimiter_R012_NeverMoreThanTheBurstAtOnce(t *testing.T) {
 }
 
 func TestLimiter_R013_LongIdleTimesDoNotOverflow(t *testing.T) {
+	t.Parallel()
 	onBothStores(t, func(t *testing.T, w world) {
 		for _, perSecond := range []int64{1_000_000, 1_000_000_000} {
 			n := rate(t, perSecond, time.Second, perSecond)
@@ -228,6 +240,7 @@ func TestLimiter_R013_LongIdleTimesDoNotOverflow(t *testing.T) {
 }
 
 func TestLimiter_R014_LargeNumbersAreExactToTheUnit(t *testing.T) {
+	t.Parallel()
 	onBothStores(t, func(t *testing.T, w world) {
 		n := policy.Numbers{Tokens: 1, Period: 31, Burst: 1<<48 - 1}
 		w.passed("nearly all", w.draw("l", n, n.Burst-2), n, 2)
@@ -250,6 +263,7 @@ func TestLimiter_R014_LargeNumbersAreExactToTheUnit(t *testing.T) {
 }
 
 func TestLimiter_R015_TheLastSecondOfAWaitIsRefused(t *testing.T) {
+	t.Parallel()
 	onBothStores(t, func(t *testing.T, w world) {
 		n := rate(t, 2, time.Second, 1)
 		w.passed("t=0", w.draw("l", n, 1), n, 0)
@@ -270,6 +284,7 @@ func TestLimiter_R015_TheLastSecondOfAWaitIsRefused(t *testing.T) {
 }
 
 func TestLimiter_R019_ALoweredLimitClampsAndGoesOnRefilling(t *testing.T) {
+	t.Parallel()
 	onBothStores(t, func(t *testing.T, w world) {
 		hundred, fifty := rate(t, 100, time.Hour, 100), rate(t, 50, time.Hour, 50)
 		w.passed("80 of 100 left", w.draw("l", hundred, 20), hundred, 80)
@@ -291,6 +306,7 @@ func TestLimiter_R019_ALoweredLimitClampsAndGoesOnRefilling(t *testing.T) {
 }
 
 func TestLimiter_R020_ZeroBlocksAndNothingElseDoes(t *testing.T) {
+	t.Parallel()
 	onBothStores(t, func(t *testing.T, w world) {
 		for _, n := range []policy.Numbers{{}, {Period: 1, Burst: 5}, {Tokens: 1, Period: 1}} {
 			if d := w.draw("l", n, 1); d.Allowed || d.Reason != limiter.ReasonBlocked || d.RetryAfterMicros != 0 {
@@ -310,6 +326,7 @@ func TestLimiter_R020_ZeroBlocksAndNothingElseDoes(t *testing.T) {
 }
 
 func TestLimiter_R024_TheWaitIsForTheNextTokenOnly(t *testing.T) {
+	t.Parallel()
 	onBothStores(t, func(t *testing.T, w world) {
 		n := rate(t, 2, time.Minute, 2)
 		w.draw("l", n, 1)
@@ -325,6 +342,7 @@ func TestLimiter_R024_TheWaitIsForTheNextTokenOnly(t *testing.T) {
 }
 
 func TestLimiter_R025_SteadyTrafficFarBelowTheLimitIsNeverRefused(t *testing.T) {
+	t.Parallel()
 	onBothStores(t, func(t *testing.T, w world) {
 		n := rate(t, 3000, time.Second, 3000)
 		calls := 30_000
@@ -341,6 +359,7 @@ func TestLimiter_R025_SteadyTrafficFarBelowTheLimitIsNeverRefused(t *testing.T) 
 }
 
 func TestLimiter_R031_OddPeriodsAreExact(t *testing.T) {
+	t.Parallel()
 	onBothStores(t, func(t *testing.T, w world) {
 		for _, period := range []time.Duration{500 * time.Millisecond, 600001 * time.Millisecond, 90 * time.Minute} {
 			w.at(0)
@@ -360,6 +379,7 @@ func TestLimiter_R031_OddPeriodsAreExact(t *testing.T) {
 }
 
 func TestLimiter_R033_SteadyTrafficKeepsGettingItsRate(t *testing.T) {
+	t.Parallel()
 	onBothStores(t, func(t *testing.T, w world) {
 		n := rate(t, 5, time.Minute, 5)
 		passed := 0
@@ -374,6 +394,7 @@ func TestLimiter_R033_SteadyTrafficKeepsGettingItsRate(t *testing.T) {
 }
 
 func TestLimiter_R043_GatewaysClocksDoNotMatter(t *testing.T) {
+	t.Parallel()
 	onBothStores(t, func(t *testing.T, w world) {
 		n := rate(t, 2, time.Second, 4)
 		ahead := limiterOn(t, w.store, func() time.Time { return w.clock.Time().Add(30 * time.Second) })

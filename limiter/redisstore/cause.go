@@ -11,6 +11,8 @@ import (
 )
 
 // causes names Redis' errors by what they begin with, after "ERR ".
+//
+//nolint:gochecknoglobals // a table that nothing writes to
 var causes = [...]struct{ prefix, cause string }{
 	{"READONLY", "readonly"},
 	{"LOADING", "loading"},

@@ -45,7 +45,7 @@ func (c *combiner) take(ctx context.Context, req request) (limiter.Outcome, erro
 	c.queue = append(c.queue, w)
 	if c.writers < c.maxWriters {
 		c.writers++
-		go c.write()
+		go c.write() //nolint:contextcheck // a call lasts as long as its last waiter, not as the first
 	}
 	c.mu.Unlock()
 	select {

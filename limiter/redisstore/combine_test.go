@@ -195,7 +195,7 @@ func TestCombiner_ACallLastsAsLongAsItsLastWaiter(t *testing.T) {
 			synctest.Wait()
 		}
 		slow.release <- nil
-		time.Sleep(50 * time.Millisecond) // by the bubble's clock
+		time.Sleep(50 * time.Millisecond) //nolint:forbidigo // the bubble's clock: no time passes
 		slow.release <- nil
 		if got := <-results + ", " + <-results + ", " + <-results; got != "10 false, 20 false, 100 true" {
 			t.Errorf("budgets and answers: %s", got)

@@ -28,8 +28,9 @@ func (s *Store) RowKey(row limiter.Row) string {
 	case limiter.RowIP:
 		subject := s.keyedHash(row.Subject)
 		return s.key(lane(subject), 'i', subject)
+	default: // RowGlobal
+		return s.key("g", 'g', "all")
 	}
-	return s.key("g", 'g', "all")
 }
 
 // probeKey is a row that only Ping draws from.

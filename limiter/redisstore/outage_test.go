@@ -117,7 +117,7 @@ func (o outage) survives(t *testing.T, spoil, mend func()) {
 	wg.Go(func() { longest, connections = o.load(t, 20, stop) })
 	spoil()
 	eventually(t, "the breaker to open", o.Degraded)
-	time.Sleep(length) // there is nothing to wait for
+	time.Sleep(length) //nolint:forbidigo // the outage lasts; there is nothing to wait for
 	mend()
 	back := time.Now()
 	eventually(t, "a normal decision", func() bool { return !o.decide(closed).Degraded })

@@ -278,11 +278,14 @@ func within(t testing.TB, d time.Duration) context.Context {
 // eventually asks until it is so.
 func eventually(t testing.TB, what string, so func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); !so(); {
-		if time.Now().After(deadline) {
+	again, late := time.NewTicker(time.Millisecond), time.After(20*time.Second)
+	defer again.Stop()
+	for !so() {
+		select {
+		case <-again.C:
+		case <-late:
 			t.Fatalf("waited in vain for %s", what)
 		}
-		time.Sleep(time.Millisecond)
 	}
 }
 
@@ -294,7 +297,7 @@ func TestPing_FindsARedisThatCannotServe(t *testing.T) {
 		spoil func(context.Context, *redis.Client) error
 	}{
 		{"readonly", func(ctx context.Context, c *redis.Client) error {
-			return c.SlaveOf(ctx, "127.0.0.1", "1").Err()
+			return c.ReplicaOf(ctx, "127.0.0.1", "1").Err()
 		}},
 		{"oom", func(ctx context.Context, c *redis.Client) error { return c.ConfigSet(ctx, "maxmemory", "1").Err() }},
 		{"misconf", func(ctx context.Context, c *redis.Client) error {

@@ -69,12 +69,12 @@ func (s *Store) send(ctx context.Context, c *call) (reply, error) {
 }
 
 // probeNumbers never refuse a prober and are full again within 2 s.
-var probeNumbers = policy.Numbers{Tokens: 1, Period: 1, Burst: 1_000_000}
+func probeNumbers() policy.Numbers { return policy.Numbers{Tokens: 1, Period: 1, Burst: 1_000_000} }
 
 // Ping draws from a bucket of its own, because only a write shows that Redis
 // can serve: a read-only replica or a full memory answers a PING.
 func (s *Store) Ping(ctx context.Context) error {
-	probe := limiter.Charge{Numbers: probeNumbers, Cost: 1}
+	probe := limiter.Charge{Numbers: probeNumbers(), Cost: 1}
 	c := newCall()
 	c.add(request{keys: []string{s.probeKey()}, arg: appendCharge([]byte{1}, &probe)})
 	answer, err := s.send(ctx, c)

@@ -41,7 +41,7 @@ func (s *Store) pack(charges []limiter.Charge) request {
 	r.arg = append(r.arg, byte(len(charges)))
 	for i := range charges {
 		r.keys[i] = s.RowKey(charges[i].Row)
-		if i > 0 && charges[i].Row == charges[i-1].Row {
+		if i > 0 && charges[i].Row == charges[i-1].Row { //nolint:gosec // i > 0
 			r.keys[i] = r.keys[i-1]
 		}
 		r.arg = appendCharge(r.arg, &charges[i])

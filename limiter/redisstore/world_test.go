@@ -28,7 +28,6 @@ type world struct {
 // onBothStores runs a case on the memory store and on Redis.
 func onBothStores(t *testing.T, test func(t *testing.T, w world)) {
 	t.Helper()
-	t.Parallel()
 	t.Run("memory", func(t *testing.T) {
 		t.Parallel()
 		clock := storetest.NewManual()

@@ -20,6 +20,9 @@ const traceSteps = 120
 // that can be counted.
 const year = 365 * 86_400_000_000
 
+// What traces are drawn from.
+//
+//nolint:gochecknoglobals // tables that nothing writes to
 var (
 	somePeriods = []int64{1, 3, 7, 1000, 999_983, 1_000_000, 60_000_000, 3_600_000_000, 86_400_000_000, 2_678_400_000_000}
 	someTokens  = []int64{1, 2, 3, 10, 997, 1_000_000, 1 << 30, 1<<40 - 87}

@@ -58,7 +58,7 @@ func TestACL_AGatewaysUserDoesItsWorkAndCannotPublish(t *testing.T) {
 	w := r.watcherOn(r.asGateway(), "", rarely)
 	start(t, w.Run)
 	w.untilVersion(t, 1)
-	d := r.directory("", rarely, func(c *DirectoryConfig) { c.Config.Client = cfg.Client })
+	d := r.directory("", rarely, func(c *DirectoryConfig) { c.Client = cfg.Client })
 	start(t, d.Run)
 	d.untilPlace(t, place)
 	untilSubscribed(t, r, 2)

@@ -77,7 +77,7 @@ const lookupsAtOnce = 32
 // was cached on disk. A file that cannot be used is reported in Stats and
 // treated as absent.
 func NewDirectory(cfg DirectoryConfig) (*Directory, error) {
-	base, err := cfg.Config.withDefaults()
+	base, err := cfg.withDefaults()
 	if err := errors.Join(err, checkPublicKeys(cfg.PublicKeys)); err != nil {
 		return nil, fmt.Errorf("feed directory: %w", err)
 	}

@@ -38,7 +38,7 @@ func key(seed byte) ed25519.PrivateKey {
 }
 
 func public(k ed25519.PrivateKey) ed25519.PublicKey {
-	return k.Public().(ed25519.PublicKey) //nolint:errcheck,forcetypeassert // of crypto/ed25519's own type
+	return k.Public().(ed25519.PublicKey) // of crypto/ed25519's own type
 }
 
 // rig is a Redis with the console's end of the wire.
@@ -184,7 +184,7 @@ func TestConfig_ListsAllProblems(t *testing.T) {
 		}
 	}
 	client := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"})
-	defer client.Close() //nolint:errcheck // never used
+	defer client.Close()
 	three := []ed25519.PublicKey{public(key('a')), public(key('b')), public(key('c'))}
 	for name, keys := range map[string][]ed25519.PublicKey{"none": nil, "three": three, "a short one": {three[0][:5]}} {
 		if _, err := NewDirectory(DirectoryConfig{Config: Config{Client: client, Deployment: "d"}, PublicKeys: keys}); err == nil {

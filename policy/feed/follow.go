@@ -79,7 +79,7 @@ func follow(ctx context.Context, c followConfig) error {
 
 // jitter is d ± 10 %, so that replicas spread out.
 func jitter(d time.Duration) time.Duration {
-	return d - d/10 + rand.N(d/5+1)
+	return d - d/10 + rand.N(d/5+1) //nolint:gosec // spreads load, guards nothing
 }
 
 // listen turns messages on the bell into rings. The client reconnects by

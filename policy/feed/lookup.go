@@ -115,7 +115,7 @@ func (d *Directory) fetch(ctx context.Context, id recordID) (*record, error) {
 	f, leader := d.cache.join(id)
 	if leader {
 		d.counts.misses.Add(1)
-		go d.ask(id, f)
+		go d.ask(id, f) //nolint:gosec,contextcheck // several wait for it: it outlives who asked first
 	}
 	timer := time.NewTimer(d.cfg.Timeout)
 	defer timer.Stop()

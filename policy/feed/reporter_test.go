@@ -179,7 +179,7 @@ func TestUsage_TheStreamIsBoundedInBytesEntriesAndAge(t *testing.T) {
 	held := func() (entries, bytes int) {
 		for _, e := range r.client.XRange(t.Context(), "hg:usage:live", "-", "+").Val() {
 			entries++
-			bytes += len(e.Values["batch"].(string)) //nolint:forcetypeassert,errcheck // written above
+			bytes += len(e.Values["batch"].(string)) // written above
 		}
 		return entries, bytes
 	}

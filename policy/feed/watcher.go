@@ -72,7 +72,7 @@ type Watcher struct {
 // one from Redis. A copy that cannot be used is reported in Status and treated
 // as absent. Errors are of the configuration alone.
 func NewWatcher(cfg WatcherConfig) (*Watcher, error) {
-	base, err := cfg.Config.withDefaults()
+	base, err := cfg.withDefaults()
 	if err := errors.Join(err, checkPublicKeys(cfg.PublicKeys)); err != nil {
 		return nil, fmt.Errorf("feed watcher: %w", err)
 	}
