@@ -32,8 +32,6 @@ type pkg struct {
 }
 
 // list asks the go command once for all packages of the module.
-//
-//nolint:gochecknoglobals // the answer is the same for all tests
 var list = sync.OnceValues(func() (map[string]pkg, error) {
 	root, err := testkit.ModuleRoot()
 	if err != nil {
@@ -88,7 +86,6 @@ func arrows() map[string]arrow {
 		"limiter/memstore":    {[]string{"limiter", "policy"}, nil, "simulation and tests run on it, without Redis"},
 		"limiter/storetest":   {[]string{"limiter", "policy"}, []string{"pgregory.net/rapid"}, "a test suite for Stores of strangers, too"},
 		"limiter/redisstore":  {[]string{"limiter", "policy"}, []string{"github.com/redis/go-redis"}, "it stores; deciding is the limiter's"},
-		"limiter/httplimit":   {[]string{"limiter", "policy"}, nil, "middleware for strangers' servers"},
 		"usage":               {nil, nil, "counters and batches; transport is feed's"},
 		"gateway":             {[]string{"limiter/...", "policy", "policy/apikey", "policy/feed", "usage"}, []string{"github.com/prometheus/client_golang", "github.com/prometheus/client_model", "github.com/prometheus/common", "github.com/dunglas/httpsfv", "github.com/redis/go-redis", "golang.org/x/sync", "golang.org/x/net", "github.com/hashicorp/golang-lru"}, "the data plane links no database, page or console code"},
 		"console":             {[]string{"policy", "policy/apikey", "usage", "limiter", "limiter/memstore"}, []string{"github.com/alexedwards/argon2id", "golang.org/x/sync", "golang.org/x/text", "golang.org/x/crypto"}, "the domain knows no HTTP, SQL or Redis"},

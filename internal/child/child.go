@@ -37,7 +37,7 @@ func Start(s Spec) (*Process, error) {
 	if s.DeathSignal == 0 {
 		s.DeathSignal = syscall.SIGTERM
 	}
-	cmd := exec.Command(s.Argv[0], s.Argv[1:]...)
+	cmd := exec.Command(s.Argv[0], s.Argv[1:]...) //nolint:noctx // it ends by Stop, which first asks it to
 	cmd.Args, cmd.Env, cmd.Dir = s.Argv, s.Env, s.Dir
 	cmd.SysProcAttr = sysProcAttr(s)
 	if s.LogFile != "" {
@@ -45,7 +45,7 @@ func Start(s Spec) (*Process, error) {
 		if err != nil {
 			return nil, fmt.Errorf("open log of %s: %w", s.Argv[0], err)
 		}
-		defer f.Close()
+		defer func() { _ = f.Close() }()
 		cmd.Stdout, cmd.Stderr = f, f
 	}
 	p := &Process{Spec: s, cmd: cmd, done: make(chan struct{})}

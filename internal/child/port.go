@@ -18,7 +18,7 @@ const (
 // FreePort finds a loopback TCP port that nobody listens on, at random.
 func FreePort() (int, error) {
 	for range 200 {
-		p := firstPort + rand.IntN(lastPort-firstPort+1)
+		p := firstPort + rand.IntN(lastPort-firstPort+1) //nolint:gosec // keeps neighbours apart, guards nothing
 		if PortFree(p) {
 			return p, nil
 		}
@@ -28,7 +28,7 @@ func FreePort() (int, error) {
 
 // PortFree reports whether a loopback TCP port can be listened on now.
 func PortFree(port int) bool {
-	l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
+	l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port))) //nolint:noctx // of loopback: nothing to wait for
 	if err != nil {
 		return false
 	}

@@ -27,8 +27,6 @@ import (
 const startWithin = 2 * time.Minute
 
 // binary is the program under test, built once by TestMain.
-//
-//nolint:gochecknoglobals // one build for all tests
 var binary string
 
 func TestMain(m *testing.M) { os.Exit(runTests(m)) }

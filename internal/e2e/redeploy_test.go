@@ -64,8 +64,8 @@ func TestNoRedeploy_ChangedLimitIsInForceEverywhereAndRefillsNothing(t *testing.
 	t.Parallel()
 	d := StartDemo(t, exact)
 	d.Publish(document(60, 60))
-	empty, fresh := quiet(t, d, "free"), Tenant{}
-	fresh, _ = d.NewTenant("Fresh", "free")
+	empty := quiet(t, d, "free")
+	fresh, _ := d.NewTenant("Fresh", "free")
 	drain(t, d, empty.Key)
 	drained := time.Now()
 	got := d.MustAPI(http.StatusOK, http.MethodPost, "/api/v1/policy/publish?wait=converged&timeout=20s",

@@ -79,7 +79,7 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 // makeDir makes the cluster's folder, closed to all but its owner, below
 // parents that everybody can walk through.
 func makeDir(dir string, cred *syscall.Credential) error {
-	if err := os.MkdirAll(filepath.Dir(dir), 0o755); err != nil {
+	if err := os.MkdirAll(filepath.Dir(dir), 0o755); err != nil { //nolint:gosec // as said above
 		return fmt.Errorf("make parents of %s: %w", dir, err)
 	}
 	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, os.ErrExist) {

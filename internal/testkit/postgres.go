@@ -2,7 +2,6 @@ package testkit
 
 import (
 	"context"
-	"database/sql"
 	"fmt"
 	"io"
 	"os"
@@ -116,7 +115,7 @@ func reap(pid int, dir string) (io.Closer, error) {
 	const script = `cat >/dev/null; kill -INT "$1" 2>/dev/null
 		for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do kill -0 "$1" 2>/dev/null || break; sleep 0.1; done
 		kill -KILL "$1" 2>/dev/null; rm -rf "$2"`
-	c := exec.Command("/bin/sh", "-c", script, "testkit-reaper", strconv.Itoa(pid), dir)
+	c := exec.Command("/bin/sh", "-c", script, "testkit-reaper", strconv.Itoa(pid), dir) //nolint:noctx // it outlives us: that is what it is for
 	c.Dir = "/"
 	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // Ctrl-C is for the tests
 	alive, err := c.StdinPipe()
@@ -140,7 +139,7 @@ func migrate(ctx context.Context, url string) error {
 	if err != nil {
 		return fmt.Errorf("parse URL: %w", err)
 	}
-	var conn *sql.DB = stdlib.OpenDB(*cfg)
+	conn := stdlib.OpenDB(*cfg)
 	defer func() { _ = conn.Close() }()
 	p, err := goose.NewProvider(goose.DialectPostgres, conn, os.DirFS(filepath.Join(root, "migrations")))
 	if err != nil {
