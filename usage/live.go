@@ -16,6 +16,10 @@ const (
 	totalStep  = 1  // seconds a slot
 	tenantStep = 5  // the same
 	detailStep = 15 // the same
+
+	// sweepEvery is how often, in seconds, a Live that is full looks for what can
+	// go: the look takes milliseconds, and each row of a batch may want it.
+	sweepEvery = 60
 )
 
 // LiveConfig says how much a Live holds.
@@ -36,6 +40,7 @@ type Live struct {
 	byName  map[string]*tenantLive
 	routes  map[string]*ring
 	details int
+	swept   int64 // oldest of the last sweep
 	seen    seenBatches
 	told    reported
 	asOf    int64
@@ -128,13 +133,20 @@ func (l *Live) tenant(name string, oldest int64) *tenantLive {
 	return t
 }
 
-// sweep lets tenants go of whom nothing was heard for an hour.
+// sweep lets go of tenants, routes and details that were silent for an hour.
 func (l *Live) sweep(oldest int64) {
+	if since := oldest - l.swept; since >= 0 && since < sweepEvery {
+		return
+	}
+	l.swept = oldest
+	sweepRings(l.routes, oldest)
 	for name, t := range l.byName {
-		if t.all.newest() < oldest {
+		if t.all.silent(oldest) {
 			l.details -= len(t.routes) + len(t.limits)
 			delete(l.byName, name)
+			continue
 		}
+		l.details -= sweepRings(t.routes, oldest) + sweepRings(t.limits, oldest)
 	}
 }
 
@@ -143,7 +155,7 @@ func (l *Live) route(name string, oldest int64) *ring {
 		return r
 	}
 	if len(l.routes) >= maxRoutes {
-		sweepRings(l.routes, oldest)
+		l.sweep(oldest)
 	}
 	if len(l.routes) >= maxRoutes {
 		name = Rest
@@ -158,7 +170,7 @@ func (l *Live) route(name string, oldest int64) *ring {
 
 func sweepRings(rings map[string]*ring, oldest int64) (gone int) {
 	for name, r := range rings {
-		if r.newest() < oldest {
+		if r.silent(oldest) {
 			delete(rings, name)
 			gone++
 		}
@@ -182,6 +194,9 @@ func (l *Live) detail(of *map[string]*ring, name string, oldest int64) *ring {
 		if r, held := (*of)[name]; held {
 			return r
 		}
+	}
+	if l.details >= maxDetails {
+		l.sweep(oldest)
 	}
 	if l.details >= maxDetails {
 		return nil

@@ -91,9 +91,10 @@ func (r *ring) sum(from int64) tally {
 	return total
 }
 
-// newest is the begin of the last slot in which something happened; 0 for none.
-func (r *ring) newest() int64 {
-	var at int64
-	r.each(0, 1<<62, func(second int64, _ tally) { at = max(at, second) })
-	return at
+// silent reports whether nothing happened in a slot that reaches into or past
+// oldest.
+func (r *ring) silent(oldest int64) bool {
+	silent := true
+	r.each(oldest-r.step+1, 1<<62, func(int64, tally) { silent = false })
+	return silent
 }
