@@ -61,13 +61,11 @@ func (g *Gateway) verify(ctx context.Context, key string, rule policy.InvalidLim
 	parsed, err := apikey.Parse(key)
 	wait, over := g.invalid.over(v.Subject, rule, now)
 	if over && (err != nil || !g.mayLookUp(parsed.KID, now)) {
-		v.RetryAfterSecs = max(int64((wait+time.Second-1)/time.Second), 1)
-		v.refuse(CodeTooManyInvalid, usage.OutcomeUnauthorized)
+		v.tooManyInvalid(wait)
 		return policy.KeyRecord{}, false
 	}
 	if err != nil {
-		g.invalid.charge(v.Subject, rule, now)
-		v.refuse(CodeMalformedCredential, usage.OutcomeUnauthorized)
+		g.refuseCredential(CodeMalformedCredential, rule, v)
 		return policy.KeyRecord{}, false
 	}
 	record, err := g.cfg.Directory.Key(ctx, parsed.KID)
@@ -77,16 +75,27 @@ func (g *Gateway) verify(ctx context.Context, key string, rule policy.InvalidLim
 		return policy.KeyRecord{}, false
 	}
 	if !g.accepts(record, parsed, key, err == nil, now) {
-		g.invalid.charge(v.Subject, rule, now)
-		if over { // what such an address learns is that it is over, whatever the key
-			v.RetryAfterSecs = max(int64((wait+time.Second-1)/time.Second), 1)
-			v.refuse(CodeTooManyInvalid, usage.OutcomeUnauthorized)
-		} else {
-			v.refuse(CodeInvalidCredential, usage.OutcomeUnauthorized)
-		}
+		g.refuseCredential(CodeInvalidCredential, rule, v)
 		return policy.KeyRecord{}, false
 	}
 	return record, true
+}
+
+// refuseCredential books a refused key. What an address over its limit learns is
+// that it is over, whatever the key.
+func (g *Gateway) refuseCredential(code Code, rule policy.InvalidLimit, v *Verdict) {
+	now := g.cfg.Now()
+	if g.invalid.charge(v.Subject, rule, now) {
+		v.refuse(code, usage.OutcomeUnauthorized)
+		return
+	}
+	wait, _ := g.invalid.over(v.Subject, rule, now)
+	v.tooManyInvalid(wait)
+}
+
+func (v *Verdict) tooManyInvalid(wait time.Duration) {
+	v.RetryAfterSecs = max(int64((wait+time.Second-1)/time.Second), 1)
+	v.refuse(CodeTooManyInvalid, usage.OutcomeUnauthorized)
 }
 
 // mayLookUp reports whether a key from an address that is over its limit may be

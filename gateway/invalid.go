@@ -55,10 +55,11 @@ func (l *invalidLimit) over(subject string, rule policy.InvalidLimit, now time.T
 	return time.Duration((1 - e.tokens) / perSecond * float64(time.Second)), true
 }
 
-// charge books one refused credential.
-func (l *invalidLimit) charge(subject string, rule policy.InvalidLimit, now time.Time) {
+// charge books one refused credential. False: the address had none left, so that
+// of many lookups at once no more are told apart than the limit allows.
+func (l *invalidLimit) charge(subject string, rule policy.InvalidLimit, now time.Time) bool {
 	if rule.Rate.Unlimited {
-		return
+		return true
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -70,8 +71,10 @@ func (l *invalidLimit) charge(subject string, rule policy.InvalidLimit, now time
 		e = invalidEntry{tokens: float64(rule.Burst), at: now}
 	}
 	e = e.refill(rule, now)
+	paid := e.tokens >= 1
 	e.tokens = max(e.tokens-1, 0)
 	l.entries[subject] = e
+	return paid
 }
 
 // makeRoom drops what has recovered, at most once a second, else any one entry.

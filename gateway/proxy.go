@@ -216,6 +216,7 @@ func (g *Gateway) upstreamFailed(w http.ResponseWriter, r *http.Request, err err
 	case errors.Is(err, context.DeadlineExceeded) || errors.As(err, &netErr) && netErr.Timeout():
 		code, cause = CodeUpstreamTimeout, "timeout"
 	}
+	finishBody(w, r)
 	g.metrics.upstream.WithLabelValues(cause).Inc()
 	g.tally.upstreamFailed(cause)
 	v := &x.verdict
