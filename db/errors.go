@@ -78,8 +78,13 @@ func translatePg(e *pgconn.PgError, err error) error {
 		return &console.Error{Code: console.CodeInvalid, Public: "The text has characters that cannot be stored.", Cause: err}
 	case "40001", "40P01":
 		return &console.Error{Code: console.CodeConflict, Public: "Something else changed at the same time; please try again.", Cause: err}
-	case "55P03", "57014", "57P01", "57P02", "57P03", "25006":
+	case "55P03", "57014", "57P01", "57P02", "57P03":
 		return unavailable(err)
+	case "25006":
+		return &console.Error{
+			Code: console.CodeUnavailable, Public: "The database takes no changes at the moment; it can only be read. Nothing was changed.",
+			Cause: err, RetryAfter: retryAfter,
+		}
 	}
 	switch e.Code[:2] {
 	case "08", "53":
@@ -88,8 +93,13 @@ func translatePg(e *pgconn.PgError, err error) error {
 	return &console.Error{Code: console.CodeInternal, Public: "Something went wrong.", Cause: err}
 }
 
+// retryAfter is when to ask again while the database is away, in seconds.
+const retryAfter = 2
+
 func unavailable(err error) error {
-	return &console.Error{Code: console.CodeUnavailable, Public: "The database cannot be used at the moment; nothing was changed.", Cause: err}
+	return &console.Error{
+		Code: console.CodeUnavailable, Public: "The database cannot be used at the moment; nothing was changed.", Cause: err, RetryAfter: retryAfter,
+	}
 }
 
 func isNetwork(err error) bool {

@@ -25,7 +25,7 @@ func (s *Store) WithRelayLock(ctx context.Context, fn func(context.Context) erro
 	}
 	defer closeConn(ctx, conn)
 	var got bool
-	if err := conn.QueryRow(ctx, "SELECT pg_try_advisory_lock($1)", int64(relayLock)).Scan(&got); err != nil {
+	if err := (bounded{conn}).QueryRow(ctx, "SELECT pg_try_advisory_lock($1)", int64(relayLock)).Scan(&got); err != nil {
 		return false, translate(fmt.Errorf("take the relay's lock: %w", err))
 	}
 	if !got {

@@ -17,7 +17,8 @@ import (
 )
 
 // Limits of every statement, so that one slow or blocked statement cannot hold
-// the console: PostgreSQL gives up and the caller sees CodeUnavailable.
+// the console: PostgreSQL gives up and the caller sees CodeUnavailable. What
+// holds while PostgreSQL does not answer at all is patience.
 const (
 	statementTimeout = "2s"
 	lockTimeout      = "1s"
@@ -72,6 +73,8 @@ func (s *Store) Close() { s.pool.Close() }
 
 // Ping asks whether the database can serve.
 func (s *Store) Ping(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
 	if err := s.pool.Ping(ctx); err != nil {
 		return translate(err)
 	}
@@ -81,7 +84,7 @@ func (s *Store) Ping(ctx context.Context) error {
 // Read runs fn on the pool, each statement for itself. It is repeated once when
 // the connection broke.
 func (s *Store) Read(ctx context.Context, fn func(console.Tx) error) error {
-	t := tx{gen.New(s.pool)}
+	t := tx{gen.New(bounded{s.pool})}
 	err := fn(t)
 	if connectionBroke(err) && ctx.Err() == nil {
 		err = fn(t)
@@ -116,18 +119,33 @@ func (s *Store) InTx(ctx context.Context, fn func(console.Tx) error) error {
 }
 
 func (s *Store) try(ctx context.Context, fn func(console.Tx) error) (committing bool, err error) {
-	t, err := s.pool.Begin(ctx)
+	t, err := s.begin(ctx)
 	if err != nil {
 		return false, fmt.Errorf("begin: %w", err)
 	}
-	defer func() { _ = t.Rollback(context.WithoutCancel(ctx)) }() // does nothing after a commit
-	if err := fn(tx{gen.New(t)}); err != nil {
+	defer rollback(ctx, t) // does nothing after a commit
+	if err := fn(tx{gen.New(bounded{t})}); err != nil {
 		return false, err
 	}
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
 	if err := t.Commit(ctx); err != nil {
 		return true, fmt.Errorf("commit: %w", err)
 	}
 	return true, nil
+}
+
+// begin waits for a connection no longer than for any statement.
+func (s *Store) begin(ctx context.Context) (pgx.Tx, error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	return s.pool.Begin(ctx)
+}
+
+func rollback(ctx context.Context, t pgx.Tx) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+	defer cancel()
+	_ = t.Rollback(ctx)
 }
 
 // tx implements console.Tx over generated queries, in a transaction or not.
