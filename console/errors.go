@@ -34,7 +34,7 @@ type Error struct {
 	Fields     []FieldError
 	Cause      error
 	Detail     any
-	RetryAfter int // seconds, for CodeRateLimited; 0 when unknown
+	RetryAfter int // seconds, for CodeRateLimited and CodeUnavailable; 0 when unknown
 }
 
 // Error implements error with public text and cause, for logs.

@@ -69,16 +69,24 @@ func (s *Sessions) find(ctx context.Context, id string, use bool) (row Session, 
 	now := s.d.now()
 	err = s.d.Store.Read(ctx, func(tx Tx) error {
 		row, o, err = tx.Session(ctx, sessionHash(id), now, now.Add(-SessionIdle))
-		if err != nil || !use || now.Sub(row.SeenAt) < seenEvery {
-			return err
-		}
-		row.SeenAt = now
-		return tx.SeeSession(ctx, row.Hash, now)
+		return err
 	})
 	if IsNotFound(err) {
 		return Session{}, Operator{}, over
 	}
+	if err == nil && use && now.Sub(row.SeenAt) >= seenEvery {
+		row.SeenAt = now
+		s.d.noteUse(ctx, func(tx Tx) error { return tx.SeeSession(ctx, row.Hash, now) })
+	}
 	return row, o, err
+}
+
+// noteUse writes when something was used last. A database that can only be read
+// must not keep anybody from reading, so that it may fail.
+func (d Deps) noteUse(ctx context.Context, see func(Tx) error) {
+	if err := d.Store.Read(ctx, see); err != nil {
+		d.Log.DebugContext(ctx, "last use was not written", "error", err)
+	}
 }
 
 // Save replaces the data of a session. It never makes one: what was ended

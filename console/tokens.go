@@ -93,10 +93,8 @@ func (s *Operators) Authenticate(ctx context.Context, token string) (Actor, erro
 	var t APIToken
 	var o Operator
 	err = s.d.Store.Read(ctx, func(tx Tx) error {
-		if t, o, err = tx.Token(ctx, parsed.KID); err != nil || now.Sub(orNever(t.LastUsedAt)) < seenEvery {
-			return err
-		}
-		return tx.SeeToken(ctx, t.KID, now)
+		t, o, err = tx.Token(ctx, parsed.KID)
+		return err
 	})
 	if err != nil && !IsNotFound(err) {
 		return Actor{}, err
@@ -108,6 +106,9 @@ func (s *Operators) Authenticate(ctx context.Context, token string) (Actor, erro
 	}
 	if !apikey.Equal(digest, token) || !known || o.DisabledAt != nil || t.RevokedAt != nil || t.ExpiresAt != nil && !t.ExpiresAt.After(now) {
 		return Actor{}, bad
+	}
+	if now.Sub(orNever(t.LastUsedAt)) >= seenEvery {
+		s.d.noteUse(ctx, func(tx Tx) error { return tx.SeeToken(ctx, t.KID, now) })
 	}
 	return Actor{ID: o.ID, Name: o.Name, Role: o.Role, Via: ViaAPI}, nil
 }
