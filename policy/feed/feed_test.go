@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/ed25519"
 	"fmt"
+	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -148,6 +149,20 @@ func until(t testing.TB, s *signals, what string, condition func() bool) {
 		case <-deadline.C:
 			t.Fatalf("%s: not within %v", what, patience)
 		}
+	}
+}
+
+// hung is the time that nothing takes, however busy the machine.
+const hung = 20 * time.Second
+
+// holds logs a measured time against its bar. Machines that run tests are busy,
+// so a missed bar fails the test only when HEADGATE_E2E_STRICT is 1; reaching
+// the limit, which means that something hung, always does.
+func holds(t *testing.T, what string, took, bar, limit time.Duration) {
+	t.Helper()
+	t.Logf("%s took %v, the bar is %v", what, took, bar)
+	if took > limit || took > bar && os.Getenv("HEADGATE_E2E_STRICT") == "1" {
+		t.Errorf("%s took %v, the bar is %v", what, took, bar)
 	}
 }
 

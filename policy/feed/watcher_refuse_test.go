@@ -134,10 +134,7 @@ func TestWatcher_UnreadableHeadIsReportedAndHarmless(t *testing.T) {
 func TestWatcher_ALostBodyIsTakenAsSoonAsItIsBack(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
-	r.publish(5, 60)
-	w := r.watcher("", often)
-	start(t, w.Run)
-	w.untilVersion(t, 5)
+	w := r.enforcing(t, 5, often)
 	p := r.signed(6, 61)
 	bare := p
 	bare.Body = nil
