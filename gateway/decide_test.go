@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/headgate/headgate/policy"
+	"github.com/headgate/headgate/policy/apikey"
 	"github.com/headgate/headgate/policy/feed"
 )
 
@@ -99,7 +100,7 @@ func TestIdentity_RefusalsOfEveryKindOfKey(t *testing.T) {
 	}{
 		{"good", good, 204, ""},
 		{"unknown", unknownKey(t), 401, CodeInvalidCredential},
-		{"wrong secret", f.key("ten_x", "free", func(r *policy.KeyRecord) { r.Digest = noDigest }), 401, CodeInvalidCredential},
+		{"wrong secret", f.key("ten_x", "free", func(r *policy.KeyRecord) { r.Digest = apikey.DummyDigest }), 401, CodeInvalidCredential},
 		{"revoked", f.key("ten_x", "free", state(policy.KeyRevoked)), 401, CodeInvalidCredential},
 		{"expired", f.key("ten_x", "free", state(policy.KeyExpired)), 401, CodeInvalidCredential},
 		{"key suspended", f.key("ten_x", "free", state(policy.KeySuspended)), 401, CodeInvalidCredential},
@@ -137,7 +138,7 @@ func TestIdentity_A02_RefusedKeysAreAnsweredAlike(t *testing.T) {
 		unknownKey(t),
 		f.key("ten_x", "free", func(r *policy.KeyRecord) { r.State = policy.KeyRevoked }),
 		f.key("ten_x", "free", func(r *policy.KeyRecord) { r.State = policy.KeyExpired }),
-		f.key("ten_x", "free", func(r *policy.KeyRecord) { r.Digest = noDigest }),
+		f.key("ten_x", "free", func(r *policy.KeyRecord) { r.Digest = apikey.DummyDigest }),
 	} {
 		res := f.do("GET", "/api/x", bearer(key)...)
 		raw, _ := io.ReadAll(res.Body)

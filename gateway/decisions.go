@@ -10,6 +10,8 @@ import (
 	"net/netip"
 	"strconv"
 	"time"
+
+	"github.com/headgate/headgate/policy"
 )
 
 // maxDecideBody bounds the body of POST /v1/decide, in bytes.
@@ -136,7 +138,7 @@ func (q *question) inbound() (*Inbound, error) {
 		return nil, errors.New("key and tenant: one of them, not both")
 	case q.Method == "":
 		return nil, errors.New("method: is needed")
-	case q.Tenant != "" && !validID(q.Tenant):
+	case q.Tenant != "" && !policy.ValidID(q.Tenant):
 		return nil, errors.New("tenant: no tenant id")
 	}
 	if in.EscapedPath, err = pathOf(q.Path); err != nil {
@@ -156,20 +158,6 @@ func (q *question) inbound() (*Inbound, error) {
 		in.Cost = cost
 	}
 	return in, nil
-}
-
-// validID keeps text that is no id out of the keys that are looked up.
-func validID(id string) bool {
-	if len(id) > 64 {
-		return false
-	}
-	for i := range len(id) {
-		c := id[i]
-		if (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && c != '_' && c != '-' {
-			return false
-		}
-	}
-	return true
 }
 
 func (g *Gateway) decisionOf(v *Verdict) decision {

@@ -12,10 +12,6 @@ import (
 	"github.com/headgate/headgate/usage"
 )
 
-// noDigest is compared with when there is no such key, so that a miss takes as
-// long as a wrong secret.
-const noDigest = "sha256:0000000000000000000000000000000000000000000000000000000000000000"
-
 // rescue bounds the lookups of keys from addresses that are over the limit of
 // refused credentials: a good key behind a shared address gets through, guessing
 // costs at most this many lookups, whatever the number of addresses.
@@ -121,7 +117,7 @@ func (g *Gateway) mayLookUp(kid string, now time.Time) bool {
 func (g *Gateway) accepts(r policy.KeyRecord, parsed apikey.Parsed, key string, known bool, now time.Time) bool {
 	digest := r.Digest
 	if !known || digest == "" {
-		digest = noDigest
+		digest = apikey.DummyDigest
 	}
 	same := apikey.Equal(digest, key)
 	usable := r.State == policy.KeyActive || r.State == policy.KeyRetiring

@@ -3,6 +3,7 @@ package policy
 import (
 	"fmt"
 	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode"
@@ -68,7 +69,7 @@ func (d *decoder) fields(path string, n *node, set fieldSet) {
 			d.shape(at, k.line, "is empty: give a value or leave the field out")
 		case read != nil:
 			read(at, v)
-		case contains(set.later, k.text):
+		case slices.Contains(set.later, k.text):
 			d.misshapen = true
 			d.newer(at, k.line, "is not supported yet")
 		default:
@@ -79,15 +80,6 @@ func (d *decoder) fields(path string, n *node, set fieldSet) {
 }
 
 func (s fieldSet) names() string { return strings.Join(sortedKeys(s.read), ", ") }
-
-func contains(list []string, s string) bool {
-	for _, have := range list {
-		if have == s {
-			return true
-		}
-	}
-	return false
-}
 
 func (d *decoder) wrongKind(path string, n *node, want string) {
 	d.unread[path] = true
@@ -163,7 +155,7 @@ func choice[T ~string](d *decoder, path string, n *node, into *T, words []T, lat
 			return
 		}
 	}
-	if contains(later, n.text) {
+	if slices.Contains(later, n.text) {
 		d.unsupported(path, n, n.text)
 		return
 	}

@@ -1,5 +1,7 @@
 package policy
 
+import "slices"
+
 // Bounds of the document's lists. A row of stored buckets holds a tenant's
 // limits together, which is why they are few.
 const (
@@ -211,7 +213,7 @@ func (d *decoder) cost(path string, n *node, into *int64) {
 	}
 	later := []string{"graphql", "reserve", "settle_header", "header", "body"}
 	for _, k := range n.keys {
-		if contains(later, k.text) {
+		if slices.Contains(later, k.text) {
 			d.unsupported(path, n, "a computed cost ("+k.text+")")
 			return
 		}

@@ -63,18 +63,19 @@ func (r SignedRecord) check() error {
 	switch {
 	case r.Kind != RecordKey && r.Kind != RecordTenant:
 		return fmt.Errorf("kind %q: %w", r.Kind, ErrBadRecord)
-	case !recordWord(r.ID):
+	case !ValidID(r.ID):
 		return fmt.Errorf("id %q: %w", r.ID, ErrBadRecord)
 	case r.Seq < 0:
 		return fmt.Errorf("sequence %d: %w", r.Seq, ErrBadRecord)
-	case !recordWord(r.Signer):
+	case !ValidID(r.Signer):
 		return fmt.Errorf("signer %q: %w", r.Signer, ErrBadRecord)
 	}
 	return nil
 }
 
-// recordWord reports whether s can stand in a header line and in a Redis key.
-func recordWord(s string) bool {
+// ValidID reports whether s can be the id of a record: 1 to 64 letters, digits,
+// _ and -, so that it can stand in a signed header line and in a Redis key.
+func ValidID(s string) bool {
 	if len(s) == 0 || len(s) > 64 {
 		return false
 	}

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/headgate/headgate/policy"
 )
 
 // Config is what every end of the wire needs.
@@ -23,10 +25,7 @@ type Config struct {
 	Log        *slog.Logger     // default: discard
 }
 
-var (
-	namespacePattern  = regexp.MustCompile(`^[A-Za-z0-9_.:-]{1,40}$`)
-	deploymentPattern = regexp.MustCompile(`^[a-z0-9-]{1,40}$`)
-)
+var namespacePattern = regexp.MustCompile(`^[A-Za-z0-9_.:-]{1,40}$`)
 
 // withDefaults fills in what may be left out and lists everything that is wrong.
 func (c Config) withDefaults() (Config, error) {
@@ -46,7 +45,7 @@ func (c Config) withDefaults() (Config, error) {
 	if !namespacePattern.MatchString(c.Namespace) {
 		bad = append(bad, fmt.Errorf("namespace %q: 1 to 40 of A-Z a-z 0-9 _ . : -", c.Namespace))
 	}
-	if !deploymentPattern.MatchString(c.Deployment) {
+	if !policy.ValidDeployment(c.Deployment) {
 		bad = append(bad, fmt.Errorf("deployment %q: 1 to 40 of a-z 0-9 -", c.Deployment))
 	}
 	return c, errors.Join(bad...)

@@ -54,7 +54,7 @@ func (d *Directory) Cached(kid string) (policy.KeyRecord, bool) {
 }
 
 func (d *Directory) find(ctx context.Context, id recordID) (*record, error) {
-	if !idWord(id.id) {
+	if !policy.ValidID(id.id) {
 		return nil, d.failed(id, ErrUnknown)
 	}
 	if age := d.contactAge(); age <= d.cfg.MaxStale {
@@ -93,20 +93,6 @@ func (d *Directory) failed(id recordID, err error) error {
 		d.counts.unavailable.Add(1)
 	}
 	return fmt.Errorf("look up %s %q: %w", id.kind, shorten(id.id), err)
-}
-
-// idWord reports whether a record of this id could exist at all.
-func idWord(s string) bool {
-	if len(s) == 0 || len(s) > 64 {
-		return false
-	}
-	for i := range len(s) {
-		c := s[i]
-		if c != '_' && c != '-' && (c < '0' || c > '9') && (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') {
-			return false
-		}
-	}
-	return true
 }
 
 // fetch asks Redis, together with everybody who asks for the same now. The
