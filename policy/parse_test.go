@@ -78,12 +78,15 @@ func TestParse_BurstDefaultsToTheRatesCount(t *testing.T) {
 }
 
 // Each of these could be read differently by another program.
-func TestParse_IsStrict(t *testing.T) {
-	t.Parallel()
-	for _, c := range []struct {
-		name, src, path, message string
-		line                     int
-	}{
+// slip is a source that is refused: for one problem, at a path and (but for 0)
+// on a line.
+type slip struct {
+	name, src, path, message string
+	line                     int
+}
+
+func slips() []slip {
+	return []slip{
 		{"empty", "", "", "empty", 1},
 		{"comments alone", "# nothing\n", "", "empty", 1},
 		{"a list", "- a\n", "", "must be a map", 1},
@@ -145,7 +148,12 @@ func TestParse_IsStrict(t *testing.T) {
 		{"invalid UTF-8", "apiVersion: headgate/v1\ndescription: \xff\n", "", "not valid UTF-8", 2},
 		{"overlong UTF-8", "apiVersion: \xc0\xaf\n", "", "not valid UTF-8", 1},
 		{"NUL", "apiVersion: a\x00b\n", "", "not valid YAML", 0},
-	} {
+	}
+}
+
+func TestParse_IsStrict(t *testing.T) {
+	t.Parallel()
+	for _, c := range slips() {
 		d, r := Parse([]byte(c.src))
 		if r.OK() || d != nil {
 			t.Errorf("%s: taken", c.name)
