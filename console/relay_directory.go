@@ -23,7 +23,7 @@ func (r *Relay) sendRecords(ctx context.Context, rows []OutboxRow) error {
 	if err != nil {
 		return fmt.Errorf("put %d records: %w", len(signed), err)
 	}
-	if place.Epoch != r.place.Epoch {
+	if r.directoryLost(place) { // since it was last looked at; the next pass fills it
 		return fmt.Errorf("the directory was lost while %d records were put", len(signed))
 	}
 	if err := r.finish(ctx, rows, place); err != nil {

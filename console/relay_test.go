@@ -5,6 +5,7 @@ import (
 	"crypto/ed25519"
 	"encoding/json"
 	"errors"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -120,6 +121,36 @@ func TestRelay_RewoundDirectoryIsFilledAgain(t *testing.T) {
 		e.feed.set(func() { before = e.feed.fills; rewind() })
 		e.feed.until(t, name, func() bool { return e.feed.fills > before && e.feed.place.Epoch != "" && len(e.feed.records) == 2 })
 	}
+}
+
+// rewindingFeed goes back to the beginning of its copy just before a write, as
+// a Redis does that a replica took over from.
+type rewindingFeed struct {
+	*fakeFeed
+	armed *atomic.Bool
+}
+
+func (f rewindingFeed) PutRecords(ctx context.Context, r []policy.SignedRecord) (policy.Place, error) {
+	if f.armed.CompareAndSwap(true, false) {
+		f.set(func() { f.records, f.place.Seq = map[string]policy.SignedRecord{}, 0 })
+	}
+	return f.fakeFeed.PutRecords(ctx, r)
+}
+
+func TestRelay_DirectoryThatWasRewoundByTheTimeOfAWriteIsFilledAgain(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	feed := rewindingFeed{e.feed, new(atomic.Bool)}
+	e.deps.Feed = feed
+	e.relay(t)
+	for _, name := range []string{"A", "B", "C"} {
+		e.tenant(t, name)
+	}
+	e.feed.until(t, "three tenants", func() bool { return e.feed.place.Epoch != "" && len(e.feed.records) == 3 })
+	waitDrained(t, e)
+	feed.armed.Store(true)
+	e.tenant(t, "D")
+	e.feed.until(t, "all four", func() bool { return len(e.feed.records) == 4 && e.feed.fills == 2 })
 }
 
 func TestRelay_RestartDoesNotFillAgain(t *testing.T) {
