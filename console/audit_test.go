@@ -123,7 +123,7 @@ func TestAudit_ChangeWhoseEventFailsIsUndone(t *testing.T) {
 		},
 		"revoke": func() error { _, err := e.keys.Revoke(e.ctx, owner, out.KeyVersion.KID, "leak"); return err },
 		"rotate": func() error {
-			_, err := e.rotations.Start(e.ctx, owner, out.Credential.ID, console.NewRotation{Overlap: dayLong})
+			_, err := e.rotations.Start(e.ctx, owner, out.Credential.ID, console.NewRotation{Overlap: dayLong, Reason: "r"})
 			return err
 		},
 		"publish": func() error { _, err := e.policies.Publish(e.ctx, owner, document("20"), 1, ""); return err },

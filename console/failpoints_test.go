@@ -174,11 +174,11 @@ func (e *env) changes(t *testing.T) []func(console.Deps) error {
 			return err
 		},
 		func(d console.Deps) (err error) {
-			started, err = console.NewRotations(d).Start(e.ctx, owner, issued.Credential.ID, console.NewRotation{Overlap: dayLong})
+			started, err = console.NewRotations(d).Start(e.ctx, owner, issued.Credential.ID, console.NewRotation{Overlap: dayLong, Reason: "r"})
 			return err
 		},
 		func(d console.Deps) error {
-			_, err := console.NewRotations(d).End(e.ctx, owner, started.Rotation.ID, "")
+			_, err := console.NewRotations(d).End(e.ctx, owner, started.Rotation.ID, "r")
 			return err
 		},
 		func(d console.Deps) error {

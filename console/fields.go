@@ -86,10 +86,19 @@ func (p *problems) scopes(in []string) []string {
 	return out
 }
 
+// reason trims why something was done and asks for it when it is missing.
+func (p *problems) reason(s string) string {
+	s = p.text("reason", s, maxReason, false)
+	if s == "" {
+		p.add("reason", "Say why.")
+	}
+	return s
+}
+
 // requiredReason trims a reason and refuses an empty one.
 func requiredReason(s string) (string, error) {
 	var p problems
-	s = p.text("reason", s, maxReason, true)
+	s = p.reason(s)
 	return s, p.err()
 }
 

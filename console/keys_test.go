@@ -78,7 +78,7 @@ func TestKeys_RevokedKeyIsRefusedForGood(t *testing.T) {
 		"suspend": func() error { _, err := e.keys.Suspend(e.ctx, owner, kid, "r"); return err },
 		"resume":  func() error { _, err := e.keys.Resume(e.ctx, owner, kid, ""); return err },
 		"rotate": func() error {
-			_, err := e.rotations.Start(e.ctx, owner, out.Credential.ID, console.NewRotation{Overlap: dayLong})
+			_, err := e.rotations.Start(e.ctx, owner, out.Credential.ID, console.NewRotation{Overlap: dayLong, Reason: "r"})
 			return err
 		},
 	} {
@@ -110,7 +110,7 @@ func TestKeys_SuspendedKeyReturnsToTheStateItHad(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t)
 	out := e.issue(t, e.tenant(t, "A").ID)
-	started, err := e.rotations.Start(e.ctx, owner, out.Credential.ID, console.NewRotation{Overlap: dayLong})
+	started, err := e.rotations.Start(e.ctx, owner, out.Credential.ID, console.NewRotation{Overlap: dayLong, Reason: "r"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -146,7 +146,7 @@ func TestKeys_ExpiredKeyIsFinalisedByTheNextTouchAndByTheJob(t *testing.T) {
 	}
 	touched, left := issue(), issue()
 	e.clock.add(time.Hour)
-	_, err := e.rotations.Start(e.ctx, owner, touched.Credential.ID, console.NewRotation{Overlap: dayLong})
+	_, err := e.rotations.Start(e.ctx, owner, touched.Credential.ID, console.NewRotation{Overlap: dayLong, Reason: "r"})
 	wantCode(t, err, console.CodeConflict)
 	if err := e.jobs.Expire(e.ctx); err != nil {
 		t.Fatal(err)
@@ -206,7 +206,7 @@ func TestKeys_CredentialsCarryTheirVersions(t *testing.T) {
 	ten := e.tenant(t, "A")
 	first, second := e.issue(t, ten.ID), e.issue(t, ten.ID)
 	e.clock.add(time.Second)
-	started, err := e.rotations.Start(e.ctx, owner, first.Credential.ID, console.NewRotation{Overlap: dayLong})
+	started, err := e.rotations.Start(e.ctx, owner, first.Credential.ID, console.NewRotation{Overlap: dayLong, Reason: "r"})
 	if err != nil {
 		t.Fatal(err)
 	}

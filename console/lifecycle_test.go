@@ -56,7 +56,7 @@ func (w *walk) step() {
 	case 0, 1, 2:
 		overlap := time.Duration(w.rnd.IntN(4)) * time.Hour
 		name = "rotate " + overlap.String()
-		_, err = w.rotations.Start(w.ctx, owner, w.cred, console.NewRotation{Overlap: overlap})
+		_, err = w.rotations.Start(w.ctx, owner, w.cred, console.NewRotation{Overlap: overlap, Reason: "r"})
 	case 3:
 		name = "suspend " + pick.KID
 		_, err = w.keys.Suspend(w.ctx, owner, pick.KID, "r")
@@ -93,10 +93,10 @@ func (w *walk) moveRotation(open *console.Rotation) (string, error) {
 		_, err := w.rotations.Extend(w.ctx, owner, open.ID, time.Hour, "r")
 		return "extend", err
 	case 1:
-		_, err := w.rotations.End(w.ctx, owner, open.ID, "")
+		_, err := w.rotations.End(w.ctx, owner, open.ID, "r")
 		return "end", err
 	}
-	_, err := w.rotations.Cancel(w.ctx, owner, open.ID, "")
+	_, err := w.rotations.Cancel(w.ctx, owner, open.ID, "r")
 	return "cancel", err
 }
 

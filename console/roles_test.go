@@ -73,7 +73,7 @@ func TestRoles_ServicesRefuseWhoMayNot(t *testing.T) {
 			func(a console.Actor) error { _, err := e.keys.Suspend(ctx, a, kid, "r"); return err },
 			func(a console.Actor) error { _, err := e.keys.Resume(ctx, a, kid, "r"); return err },
 			func(a console.Actor) error {
-				_, err := e.rotations.Start(ctx, a, out.Credential.ID, console.NewRotation{})
+				_, err := e.rotations.Start(ctx, a, out.Credential.ID, console.NewRotation{Reason: "r"})
 				return err
 			},
 			func(a console.Actor) error { _, err := e.rotations.Extend(ctx, a, rid, time.Hour, "r"); return err },

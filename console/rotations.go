@@ -21,7 +21,7 @@ type Rotations struct{ d Deps }
 func NewRotations(d Deps) *Rotations { return &Rotations{d.withDefaults()} }
 
 // NewRotation is what an operator says of a new rotation. Overlap 0 ends the
-// old version at once.
+// old version at once. A reason is compulsory.
 type NewRotation struct {
 	Overlap time.Duration
 	Reason  string
@@ -35,7 +35,7 @@ func (s *Rotations) Start(ctx context.Context, actor Actor, credentialID string,
 		return Started{}, err
 	}
 	var p problems
-	in.Reason = p.text("reason", in.Reason, maxReason, false)
+	in.Reason = p.reason(in.Reason)
 	if in.Overlap < 0 || in.Overlap > MaxOverlap {
 		p.add("overlap", "Between 0 and %d days.", int(MaxOverlap.Hours()/24))
 	}
@@ -189,8 +189,9 @@ func (k *keyring) extend(ctx context.Context, by time.Duration, reason string) e
 }
 
 // End ends a rotation before its time: the old version is refused from now on.
+// A reason is compulsory.
 func (s *Rotations) End(ctx context.Context, actor Actor, id, reason string) (Change, error) {
-	reason, err := optionalReason(reason)
+	reason, err := requiredReason(reason)
 	if err != nil {
 		return Change{}, err
 	}
@@ -205,9 +206,9 @@ func (s *Rotations) End(ctx context.Context, actor Actor, id, reason string) (Ch
 }
 
 // Cancel takes a rotation back: the new version is revoked, the old one is
-// active again with its own expiry.
+// active again with its own expiry. A reason is compulsory.
 func (s *Rotations) Cancel(ctx context.Context, actor Actor, id, reason string) (Change, error) {
-	reason, err := optionalReason(reason)
+	reason, err := requiredReason(reason)
 	if err != nil {
 		return Change{}, err
 	}

@@ -64,7 +64,7 @@ func TestRotations_SecondOneWhileOneRunsIsAConflict(t *testing.T) {
 	e := newEnv(t)
 	out := e.issue(t, e.tenant(t, "A").ID)
 	e.rotate(t, out.Credential.ID, dayLong)
-	_, err := e.rotations.Start(e.ctx, owner, out.Credential.ID, console.NewRotation{Overlap: dayLong})
+	_, err := e.rotations.Start(e.ctx, owner, out.Credential.ID, console.NewRotation{Overlap: dayLong, Reason: "r"})
 	wantCode(t, err, console.CodeConflict)
 }
 
@@ -73,7 +73,7 @@ func TestRotations_OfManyAtOnceExactlyOneWins(t *testing.T) {
 	e := newEnv(t)
 	out := e.issue(t, e.tenant(t, "A").ID)
 	errs := atOnce(20, func(int) error {
-		_, err := e.rotations.Start(e.ctx, owner, out.Credential.ID, console.NewRotation{Overlap: dayLong})
+		_, err := e.rotations.Start(e.ctx, owner, out.Credential.ID, console.NewRotation{Overlap: dayLong, Reason: "r"})
 		return err
 	})
 	won := 0
@@ -178,9 +178,9 @@ func TestRotations_EndRefusesTheOldVersionFromNowOn(t *testing.T) {
 	if k := e.key(t, out.KeyVersion.KID); k.State != policy.KeyExpired {
 		t.Fatalf("old version %+v", k)
 	}
-	_, err = e.rotations.End(e.ctx, owner, r.Rotation.ID, "")
+	_, err = e.rotations.End(e.ctx, owner, r.Rotation.ID, "r")
 	wantCode(t, err, console.CodeConflict)
-	_, err = e.rotations.Cancel(e.ctx, owner, r.Rotation.ID, "")
+	_, err = e.rotations.Cancel(e.ctx, owner, r.Rotation.ID, "r")
 	wantCode(t, err, console.CodeConflict)
 }
 
@@ -271,7 +271,7 @@ func TestRotations_ListIsNewestFirstAndOpenOnly(t *testing.T) {
 		ids = append(ids, e.rotate(t, e.issue(t, ten.ID).Credential.ID, dayLong).Rotation.ID)
 		e.clock.add(time.Minute)
 	}
-	if _, err := e.rotations.End(e.ctx, owner, ids[1], ""); err != nil {
+	if _, err := e.rotations.End(e.ctx, owner, ids[1], "r"); err != nil {
 		t.Fatal(err)
 	}
 	idsOf := func(open bool) (out []string) {

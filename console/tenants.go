@@ -190,12 +190,12 @@ func (s *Tenants) move(ctx context.Context, actor Actor, id, action, reason stri
 }
 
 // Delete ends a tenant for good: its keys are revoked, its rotations ended. The
-// rows are kept.
+// rows are kept. A reason is compulsory.
 func (s *Tenants) Delete(ctx context.Context, actor Actor, id, reason string) (Change, error) {
 	if err := actor.need(PermManageTenants); err != nil {
 		return Change{}, err
 	}
-	reason, err := optionalReason(reason)
+	reason, err := requiredReason(reason)
 	if err != nil {
 		return Change{}, err
 	}

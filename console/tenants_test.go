@@ -113,7 +113,7 @@ func TestTenants_DeleteRevokesEveryKeyAndIsFinal(t *testing.T) {
 	e := newEnv(t)
 	made := e.tenant(t, "A")
 	first, second := e.issue(t, made.ID), e.issue(t, made.ID)
-	if _, err := e.rotations.Start(e.ctx, owner, second.Credential.ID, console.NewRotation{Overlap: dayLong}); err != nil {
+	if _, err := e.rotations.Start(e.ctx, owner, second.Credential.ID, console.NewRotation{Overlap: dayLong, Reason: "r"}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := e.tenants.Delete(e.ctx, owner, made.ID, "left"); err != nil {

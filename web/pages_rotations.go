@@ -74,9 +74,6 @@ func (s *Server) rotationStart(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		f.Fail("overlap", "Choose one of the overlaps.")
 	}
-	if f.Get("reason") == "" {
-		f.Fail("reason", "Say why.")
-	}
 	if !f.OK() {
 		return s.rotationForm(w, r, http.StatusUnprocessableEntity, f)
 	}
@@ -173,9 +170,6 @@ func (s *Server) rotationCancel(w http.ResponseWriter, r *http.Request) error {
 func (s *Server) rotationAct(w http.ResponseWriter, r *http.Request, do act, name, did, verb string) error {
 	id := chi.URLParam(r, "rotation")
 	f := form.Parse(r, "reason")
-	if f.Get("reason") == "" {
-		return s.rotationPageWith(w, r, http.StatusUnprocessableEntity, views.RotationPageProps{Act: name, Problem: "Say why."})
-	}
 	change, err := do(r.Context(), actor(r), id, f.Get("reason"))
 	if err != nil {
 		problem, status := s.problemOf(f, err)
@@ -193,9 +187,6 @@ func (s *Server) rotationExtend(w http.ResponseWriter, r *http.Request) error {
 	by, err := time.ParseDuration(f.Get("by"))
 	if err != nil || by <= 0 {
 		return s.rotationPageWith(w, r, http.StatusUnprocessableEntity, views.RotationPageProps{Act: "extend", Problem: "Choose by how much.", Reason: f.Raw("reason")})
-	}
-	if f.Get("reason") == "" {
-		return s.rotationPageWith(w, r, http.StatusUnprocessableEntity, views.RotationPageProps{Act: "extend", Problem: "Say why.", By: f.Get("by")})
 	}
 	change, err := s.Rotations.Extend(r.Context(), actor(r), id, by, f.Get("reason"))
 	if err != nil {

@@ -63,7 +63,7 @@ type (
 		Matching
 		Waiting
 		Body struct {
-			Note string `json:"note" maxLength:"2000"`
+			Note string `json:"note,omitempty" maxLength:"2000"`
 		}
 	}
 	draftOut struct {

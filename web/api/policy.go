@@ -77,7 +77,7 @@ type (
 	publishBody struct {
 		Document    Document `json:"document"`
 		BaseVersion int64    `json:"base_version" minimum:"0" doc:"The version it was made from; 0 before the first"`
-		Note        string   `json:"note" maxLength:"2000"`
+		Note        string   `json:"note,omitempty" maxLength:"2000"`
 	}
 	publishIn struct {
 		Waiting
@@ -89,7 +89,7 @@ type (
 		Waiting
 		Repeatable
 		Body struct {
-			Note string `json:"note" maxLength:"2000"`
+			Note string `json:"note,omitempty" maxLength:"2000"`
 		}
 	}
 	publishedOut struct {

@@ -135,6 +135,9 @@ func fromConsole(err error) *Problem {
 	}
 	p := newProblem(StatusOf(ce.Code), ce.Public).as(string(ce.Code))
 	p.retryAfter = ce.RetryAfter
+	if ce.Code == console.CodeUnavailable && p.retryAfter == 0 {
+		p.retryAfter = console.RetryLater
+	}
 	switch d := ce.Detail.(type) {
 	case policy.Report:
 		p.Problems, p.Warnings = policyProblems(d.Problems), policyProblems(d.Warnings)
@@ -172,13 +175,9 @@ func (a *API) asProblem(c huma.Context, _ string, v any) (any, error) {
 	p.RequestID = requestID(c.Context())
 	var parts []string
 	for _, e := range m.Errors {
-		field := e.Location
-		for _, prefix := range []string{"body.", "query.", "path.", "header."} {
-			field = strings.TrimPrefix(field, prefix)
-		}
-		message := strings.Replace(e.Message, "unexpected property", "is not a field here", 1)
-		p.Errors = append(p.Errors, FieldProblem{Field: field, Message: message})
-		parts = append(parts, field+": "+message)
+		f := fieldOf(e)
+		p.Errors = append(p.Errors, f)
+		parts = append(parts, f.Field+": "+f.Message)
 	}
 	if len(parts) > 0 {
 		p.Detail = strings.Join(parts, "; ")
@@ -188,6 +187,28 @@ func (a *API) asProblem(c huma.Context, _ string, v any) (any, error) {
 		p.Detail, p.Errors = "Something went wrong on our side.", nil
 	}
 	return p, nil
+}
+
+// fieldOf says which field the framework minds, by the name it has in a
+// request. What is missing is reported at the object that lacks it.
+func fieldOf(e *huma.ErrorDetail) FieldProblem {
+	field := e.Location
+	if name, ok := strings.CutPrefix(e.Message, "expected required property "); ok {
+		if name, ok = strings.CutSuffix(name, " to be present"); ok {
+			return FieldProblem{Field: inRequest(field + "." + name), Message: "is required"}
+		}
+	}
+	return FieldProblem{Field: inRequest(field), Message: strings.Replace(e.Message, "unexpected property", "is not a field here", 1)}
+}
+
+// inRequest is a location without the part of the request it stands in.
+func inRequest(location string) string {
+	for _, prefix := range []string{"body.", "query.", "path.", "header."} {
+		if name, ok := strings.CutPrefix(location, prefix); ok {
+			return name
+		}
+	}
+	return location
 }
 
 // describeProblems puts the shape of Problem where the framework describes its own.

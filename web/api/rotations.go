@@ -33,7 +33,7 @@ func rotationOf(r console.Rotation) Rotation {
 type (
 	newRotation struct {
 		Overlap string `json:"overlap,omitempty" maxLength:"32" doc:"How long the old key works on, a Go duration; 168h when left out, 0s ends it now"`
-		Reason  string `json:"reason" maxLength:"500"`
+		Reason  string `json:"reason" minLength:"1" maxLength:"500" doc:"Why; kept in the audit trail"`
 	}
 	rotationStartIn struct {
 		CredentialPath
@@ -58,7 +58,7 @@ type (
 		Waiting
 		Body struct {
 			By     string `json:"by" maxLength:"32" doc:"A Go duration" example:"24h"`
-			Reason string `json:"reason" maxLength:"500"`
+			Reason string `json:"reason" minLength:"1" maxLength:"500" doc:"Why; kept in the audit trail"`
 		}
 	}
 	rotationActIn struct {

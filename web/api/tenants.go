@@ -54,7 +54,7 @@ type Body[T any] struct{ Body T }
 
 // Reason is the body of acts that ask why.
 type Reason struct {
-	Reason string `json:"reason" maxLength:"500"`
+	Reason string `json:"reason" maxLength:"500" doc:"Why; kept in the audit trail. Only a resumption may leave it empty"`
 }
 
 // Waiting asks an act to wait for the gateways.
@@ -123,7 +123,7 @@ type (
 	tenantDeleteIn struct {
 		TenantPath
 		Waiting
-		Reason string `query:"reason" maxLength:"500" required:"true"`
+		Reason string `query:"reason" minLength:"1" maxLength:"500" required:"true" doc:"Why; kept in the audit trail"`
 	}
 	tenantAct struct {
 		Tenant *Tenant `json:"tenant,omitempty"`
