@@ -57,6 +57,7 @@ type ChangeRow struct {
 // Step is one step of a fresh installation, verified as the page is made.
 type Step struct {
 	Done        bool
+	Unknown     bool // whether it is done cannot be seen now
 	Label, Hint string
 	URL, Action string
 }

@@ -192,7 +192,7 @@ func (s *Server) checklist(ctx context.Context, h console.Health, f inForce) ([]
 		{Done: f.Version > 0, Label: "Publish a policy.", Hint: "Plans, routes, limits and what happens when Redis is away.", URL: ui.DraftsURL(), Action: "Go to drafts"},
 		{Done: tenants > 0, Label: "Make a tenant.", Hint: "A customer: limits, keys and usage belong to it.", URL: ui.TenantNewURL(), Action: "New tenant"},
 		{Done: keys > 0, Label: "Issue a key.", Hint: "On the tenant's page; it is shown once.", URL: ui.TenantsURL(), Action: "Go to tenants"},
-		{Done: h.FleetKnown && h.Of > 0, Label: "Start a gateway.", Hint: "“headgate gateway” with the same Redis and the console's public key.", URL: ui.GatewaysURL(), Action: "Go to gateways"},
-		{Done: asked, Label: "Send a first request.", Hint: "With the key, to the gateway's address."},
+		{Done: h.FleetKnown && h.Of > 0, Unknown: !h.FleetKnown, Label: "Start a gateway.", Hint: "“headgate gateway” with the same Redis and the console's public key.", URL: ui.GatewaysURL(), Action: "Go to gateways"},
+		{Done: asked, Unknown: !asked && !h.FleetKnown, Label: "Send a first request.", Hint: "With the key, to the gateway's address."},
 	}, nil
 }

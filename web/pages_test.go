@@ -279,6 +279,29 @@ func TestOverview_WithRedisAwaySaysUnknownAndNeverZero(t *testing.T) {
 	wants(t, c.Get("/strip"), http.StatusOK, "3/3 in sync")
 }
 
+func TestOverview_StepsThatCannotBeSeenAreUnknown(t *testing.T) {
+	t.Parallel()
+	w := webtest.New(t)
+	c := w.As(t, console.RoleOwner)
+	states := regexp.MustCompile(`(?s)<span class="state">.*?</span>\s*(done|to do|unknown)\s*</span>\s*<span><b>`)
+	shown := func() string {
+		var all []string
+		for _, m := range states.FindAllStringSubmatch(c.Get("/overview").Text, -1) {
+			all = append(all, m[1])
+		}
+		return strings.Join(all, ", ")
+	}
+	waitFor(t, func() bool { return w.Web.Fleet.Health(t.Context()).FleetKnown })
+	if got := shown(); got != "to do, to do, to do, to do, to do" {
+		t.Errorf("fresh: %s", got)
+	}
+	w.Feed.Down(true)
+	waitFor(t, func() bool { return !w.Web.Fleet.Health(t.Context()).FleetKnown })
+	if got := shown(); got != "to do, to do, to do, unknown, unknown" {
+		t.Errorf("Redis away: %s", got)
+	}
+}
+
 // waitFor polls until what is computed in the background has come about.
 func waitFor(t *testing.T, ok func() bool) {
 	t.Helper()
