@@ -150,7 +150,7 @@ func pages() map[string]templ.Component {
 	good, bad, plans := goodFacts(), badFacts(), []ui.Option{{Value: "", Label: "Choose…"}, {Value: "free", Label: "free"}, {Value: "pro", Label: "pro"}}
 	nothing := overview("x")
 	nothing.Tenants, nothing.Limits, nothing.Changes = nil, nil, nil
-	nothing.Checklist = []views.Step{{Done: true, Label: "Publish a policy.", Hint: "Plans, routes, limits."}, {Label: "Make a tenant.", Hint: "A customer.", URL: ui.TenantNewURL(), Action: "New tenant"}, {Label: "Send a first request.", Hint: "With the key."}}
+	nothing.Checklist = []views.Step{{Done: true, Label: "Publish a policy.", Hint: "Plans, routes, limits."}, {Label: "Make a tenant.", Hint: "A customer.", URL: ui.TenantNewURL(), Action: "New tenant"}, {Unknown: true, Label: "Start a gateway."}, {Label: "Send a first request.", Hint: "With the key."}}
 	for i := range nothing.Stats {
 		nothing.Stats[i].Value, nothing.Stats[i].Values = ui.Unknown, nil
 	}
@@ -167,7 +167,8 @@ func pages() map[string]templ.Component {
 		{Route: "report", Mode: "open", Text: "Each gateway admits 200/minute, burst 200, to each subject.", Bound: "1 200"},
 		{Route: hostile, Mode: "open", Text: "Everything is admitted and counted.", Bound: "no bound", Danger: true}}}
 	summary := func(h views.TenantHeadProps, v string, l []views.EffectiveRow, u views.UsageLiveProps) templ.Component {
-		return views.TenantSummary(views.TenantSummaryProps{Head: h, Version: v, Limits: l, Usage: u})
+		return views.TenantSummary(views.TenantSummaryProps{Head: h, Version: v, Limits: l, Usage: u,
+			Deletion: &views.TenantDeletion{Effect: "3 keys will be refused.", Name: hostile, NameError: "This is not the tenant's name.", Reason: hostile, Open: true}})
 	}
 	missing := head("", "active", "Tern & Sons", bad)
 	missing.PlanMissing, missing.Problem, missing.Reason = true, "Say why.", hostile

@@ -81,6 +81,16 @@ type TenantSummaryProps struct {
 	Limits   []EffectiveRow
 	Usage    UsageLiveProps
 	UsageURL string
+	Deletion *TenantDeletion // nil for those who may not, and once it is deleted
+}
+
+// TenantDeletion is the form that deletes a tenant, with what was typed before.
+type TenantDeletion struct {
+	Effect              string // what it does now, in numbers
+	Name, NameError     string
+	Reason, ReasonError string
+	Message             string // of an attempt that failed as a whole
+	Open                bool
 }
 
 // UsageLiveProps is live usage: a chart and two tables.

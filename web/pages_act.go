@@ -76,7 +76,7 @@ func (s *Server) tenantAct(w http.ResponseWriter, r *http.Request, do act, did, 
 			return err
 		}
 		head.Problem, head.Reason = problem, f.Raw("reason")
-		return s.tenantSummaryOf(w, r, status, t, in, head)
+		return s.tenantSummaryOf(w, r, status, t, in, head, nil)
 	}
 	return s.told(w, r, ui.TenantURL(t.ID, ""), did, verb, change)
 }

@@ -164,12 +164,19 @@ func (s *Server) tenantSummary(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return s.tenantSummaryOf(w, r, http.StatusOK, t, in, head)
+	return s.tenantSummaryOf(w, r, http.StatusOK, t, in, head, nil)
 }
 
-func (s *Server) tenantSummaryOf(w http.ResponseWriter, r *http.Request, status int, t console.Tenant, in inForce, head views.TenantHeadProps) error {
-	return s.render(w, r, status, views.TenantSummary(views.TenantSummaryProps{Head: head, Version: in.label(),
-		Limits: effectiveRows(in.Compiled, t.Plan), Usage: s.tenantUsage(r, t.ID, in, false)}))
+// tenantSummaryOf shows a tenant; f is the form of a deletion that failed.
+func (s *Server) tenantSummaryOf(w http.ResponseWriter, r *http.Request, status int, t console.Tenant, in inForce, head views.TenantHeadProps, f *form.Form) error {
+	p := views.TenantSummaryProps{Head: head, Version: in.label(), Limits: effectiveRows(in.Compiled, t.Plan), Usage: s.tenantUsage(r, t.ID, in, false)}
+	if head.CanManage && t.State != policy.TenantDeleted {
+		var err error
+		if p.Deletion, err = s.tenantDeletion(r, t, f); err != nil {
+			return err
+		}
+	}
+	return s.render(w, r, status, views.TenantSummary(p))
 }
 
 func (s *Server) tenantUsagePage(w http.ResponseWriter, r *http.Request) error {

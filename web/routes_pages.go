@@ -43,6 +43,7 @@ func (s *Server) tenantRoutes(r chi.Router) {
 	manage.Post("/tenants/{tenant}/edit", s.page(s.tenantUpdate))
 	manage.Post("/tenants/{tenant}/suspend", s.page(s.tenantSuspend))
 	manage.Post("/tenants/{tenant}/resume", s.page(s.tenantResume))
+	manage.Post("/tenants/{tenant}/delete", s.page(s.tenantDelete))
 }
 
 func (s *Server) keyRoutes(r chi.Router) {
