@@ -109,7 +109,7 @@ func schemaCurrent(ctx context.Context, dsn string, log *slog.Logger) error {
 
 // serve wires services, handler and background work, and runs them.
 func (c *consoleCmd) serve(ctx context.Context, log *slog.Logger, deps console.Deps, store *db.Store) error {
-	l, err := net.Listen("tcp", c.Listen)
+	l, err := new(net.ListenConfig).Listen(ctx, "tcp", c.Listen)
 	if err != nil {
 		return fmt.Errorf("listen on %s: %w", c.Listen, err)
 	}

@@ -144,8 +144,12 @@ func startConsole(t *testing.T, dsn, redisURL string) string {
 // eventually waits for a condition of another process's making.
 func eventually(t *testing.T, what string, cond func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(30 * time.Second); !cond(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(deadline) {
+	again, late := time.NewTicker(5*time.Millisecond), time.After(30*time.Second)
+	defer again.Stop()
+	for !cond() {
+		select {
+		case <-again.C:
+		case <-late:
 			t.Fatalf("%s: not within 30 s", what)
 		}
 	}

@@ -33,7 +33,7 @@ func newDemoDir() (*demoDir, error) {
 	// must never see it without its lock.
 	name := strings.ToLower(rand.Text()[:8])
 	path, making := filepath.Join(child.TempParent(), demoPrefix+name), filepath.Join(child.TempParent(), ".headgate-new-"+name)
-	if err := os.Mkdir(making, 0o755); err != nil {
+	if err := os.Mkdir(making, 0o755); err != nil { //nolint:gosec // as said above
 		return nil, fmt.Errorf("make the demo's folder: %w", err)
 	}
 	lock, err := lockFile(filepath.Join(making, "lock"))

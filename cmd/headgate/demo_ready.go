@@ -119,7 +119,7 @@ func clearReadyFile(path string) error {
 
 // writeReadyFile writes the file whole or not at all; it holds secrets (0600).
 func writeReadyFile(path string, r readyFile) error {
-	b, err := json.MarshalIndent(r, "", "  ")
+	b, err := json.MarshalIndent(r, "", "  ") //nolint:gosec // secrets are what it is for
 	if err != nil {
 		return fmt.Errorf("encode ready file: %w", err)
 	}

@@ -59,13 +59,12 @@ func (c *gatewayCmd) Run(ctx context.Context) error {
 	if err := p.Err(); err != nil {
 		return err
 	}
-	defer decisions.Close()
-	defer rest.Close()
+	defer func() { _, _ = decisions.Close(), rest.Close() }()
 	state, err := gateway.OpenState(c.StateDir)
 	if err != nil {
 		return err
 	}
-	defer state.Close()
+	defer func() { _ = state.Close() }()
 	cfg.Identity = state.Identity
 
 	changes := make(chan struct{}, 1)
@@ -80,7 +79,7 @@ func (c *gatewayCmd) Run(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("policy watcher: %w", err)
 	}
-	directory, err := feed.NewDirectory(feed.DirectoryConfig{
+	directory, err := feed.NewDirectory(feed.DirectoryConfig{ //nolint:contextcheck // reads a file, and logs what is wrong with it
 		Config: wire, PublicKeys: keys, StateDir: c.StateDir, OnChange: changed,
 		Entries: c.DirectoryEntries, MaxStale: c.DirectoryMaxStale, Timeout: cfg.Budget,
 	})

@@ -65,7 +65,7 @@ func run(args, env []string, stdout, stderr io.Writer) int {
 		kong.BindTo(ctx, (*context.Context)(nil)),
 	)
 	if err != nil {
-		fmt.Fprintln(stderr, "headgate:", err)
+		_, _ = fmt.Fprintln(stderr, "headgate:", err)
 		return 2
 	}
 	if len(args) == 0 {
@@ -76,14 +76,14 @@ func run(args, env []string, stdout, stderr io.Writer) int {
 		return exit
 	}
 	if err != nil {
-		fmt.Fprintf(stderr, "headgate: %v\nRun `headgate %s --help` for what it takes.\n", err, commandName(args))
+		_, _ = fmt.Fprintf(stderr, "headgate: %v\nRun `headgate %s --help` for what it takes.\n", err, commandName(args))
 		return 2
 	}
 	for _, name := range unknownEnv(parser, env) {
-		fmt.Fprintf(stderr, "headgate: warning: nothing reads the environment variable %s\n", name)
+		_, _ = fmt.Fprintf(stderr, "headgate: warning: nothing reads the environment variable %s\n", name)
 	}
 	if err := command.Run(); err != nil {
-		fmt.Fprintln(stderr, "headgate:", err)
+		_, _ = fmt.Fprintln(stderr, "headgate:", err)
 		return 1
 	}
 	return 0

@@ -108,17 +108,17 @@ func play(ctx context.Context, gateways []string, key string, h habit, c *http.C
 		}
 	}
 	started := time.Now()
-	phase := rand.Float64() * 2 * math.Pi
+	phase := rand.Float64() * 2 * math.Pi //nolint:gosec // traffic for show
 	for {
 		// A slow swing over three minutes and the chance of single calls.
 		swing := 1 + h.swing*math.Sin(phase+time.Since(started).Minutes()*2*math.Pi/3)
-		pause := time.Duration(rand.ExpFloat64() / (h.perSecond * swing) * float64(time.Second))
+		pause := time.Duration(rand.ExpFloat64() / (h.perSecond * swing) * float64(time.Second)) //nolint:gosec // as above
 		select {
 		case <-ctx.Done():
 			return
 		case <-time.After(min(pause, 20*time.Second)):
 		}
-		send(ctx, c, gateways[rand.IntN(len(gateways))], deck[rand.IntN(len(deck))], key)
+		send(ctx, c, gateways[rand.IntN(len(gateways))], deck[rand.IntN(len(deck))], key) //nolint:gosec // as above
 	}
 }
 

@@ -26,7 +26,7 @@ const maxUpstreamDelay = time.Minute
 
 // Run serves until told to stop.
 func (c *upstreamCmd) Run(ctx context.Context) error {
-	l, err := net.Listen("tcp", c.Listen)
+	l, err := new(net.ListenConfig).Listen(ctx, "tcp", c.Listen)
 	if err != nil {
 		return fmt.Errorf("--listen: %w", err)
 	}
