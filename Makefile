@@ -71,7 +71,7 @@ race: go ## run every test under the race detector
 VULNDB := golang.org/x/vulndb@v0.0.0-20261105234957-e22db6528018
 
 vuln: go ## look for known vulnerabilities (works where only the Go module proxy is reachable)
-	cd tools/vulndb && $(GO) tool indexdb -vulns "$$($(GO) list -m -f '{{.Dir}}' golang.org/x/vulndb)/data/osv" -out ../../.vulndb
+	cd tools/vulndb && $(GO) mod download golang.org/x/vulndb && $(GO) tool indexdb -vulns "$$($(GO) list -m -f '{{.Dir}}' golang.org/x/vulndb)/data/osv" -out ../../.vulndb
 	$(TOOL) govulncheck -db "file://$(CURDIR)/.vulndb" ./...
 
 clean: ## remove what was built
