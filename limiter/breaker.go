@@ -20,10 +20,10 @@ type BreakerConfig struct {
 func (c *BreakerConfig) problems() []error {
 	var problems []error
 	if c.Consecutive < 0 || c.MinCalls < 0 {
-		problems = append(problems, errors.New("Config.Breaker.Consecutive or Breaker.MinCalls is negative"))
+		problems = append(problems, errors.New("Config.Breaker: counts (Consecutive, MinCalls) are negative"))
 	}
 	if c.Window < 0 || c.OpenFor < 0 {
-		problems = append(problems, errors.New("Config.Breaker.Window or Breaker.OpenFor is negative"))
+		problems = append(problems, errors.New("Config.Breaker: durations (Window, OpenFor) are negative"))
 	}
 	if c.Ratio < 0 || c.Ratio >= 1 {
 		problems = append(problems, errors.New("Config.Breaker.Ratio is not in [0, 1)"))
