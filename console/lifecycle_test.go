@@ -64,10 +64,11 @@ func (w *walk) step() {
 		name = "resume " + pick.KID
 		_, err = w.keys.Resume(w.ctx, owner, pick.KID, "r")
 	case 5:
-		if live(c.Versions) > 1 || w.rnd.IntN(4) == 0 {
+		working := live(c.Versions, w.clock.now())
+		if working > 1 || w.rnd.IntN(4) == 0 {
 			name = "revoke " + pick.KID
 			_, err = w.keys.Revoke(w.ctx, owner, pick.KID, "leak")
-			w.taken = w.taken || err == nil && live(c.Versions) == 1
+			w.taken = w.taken || err == nil && working == 1
 		}
 	case 6:
 		name, err = w.moveRotation(open)
@@ -126,9 +127,11 @@ func (w *walk) state() (console.Credential, *console.Rotation) {
 	return c, open
 }
 
-func live(versions []console.KeyVersion) (n int) {
+// live counts versions that work or can be resumed, without those whose time has
+// run out and that nobody has finalised yet.
+func live(versions []console.KeyVersion, now time.Time) (n int) {
 	for _, v := range versions {
-		if v.Live() {
+		if v.Live() && (v.NotAfter == nil || v.NotAfter.After(now)) {
 			n++
 		}
 	}
