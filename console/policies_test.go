@@ -3,6 +3,7 @@ package console_test
 import (
 	"bytes"
 	"errors"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -354,5 +355,19 @@ func TestPolicies_PlanIsNotDroppedUnderANewTenant(t *testing.T) {
 		if _, ok := doc.Plans[ten.Plan]; !ok {
 			t.Errorf("v%d lacks plan %s of %s", head.Number, ten.Plan, ten.ID)
 		}
+	}
+}
+
+func TestPolicies_C01_GatewaysCannotUseUpVersionNumbers(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	v := e.publish(t, "10", 0)
+	e.feed.set(func() {
+		e.feed.beats = []policy.Heartbeat{
+			e.feed.beat("sane", v.Number+41, v.Digest, 0), e.feed.beat("mad", math.MaxInt64, v.Digest, 0), e.feed.beat("madder", math.MinInt64, v.Digest, 0),
+		}
+	})
+	if got := e.publish(t, "20", v.Number); got.Number != v.Number+42 {
+		t.Fatalf("version %d, want %d", got.Number, v.Number+42)
 	}
 }

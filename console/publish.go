@@ -12,6 +12,10 @@ import (
 // feedTimeout bounds what publishing asks of Redis before its transaction.
 const feedTimeout = 400 * time.Millisecond
 
+// plausibleJump is how far above the version in force a gateway's word may lie.
+// Gateways only report; one that has been taken over must not use up the numbers.
+const plausibleJump = 1_000_000
+
 // publication is one attempt to make a new version.
 type publication struct {
 	src        []byte // document, or nil for a rollback
@@ -72,10 +76,10 @@ func (s *Policies) publish(ctx context.Context, actor Actor, p publication) (Ver
 			return Version{}, invalidDocument(report)
 		}
 	}
-	known := s.highestKnown(ctx)
+	others := s.highestKnown(ctx)
 	var v Version
 	err := s.d.Store.InTx(ctx, func(tx Tx) (err error) {
-		v, err = s.publishIn(ctx, tx, actor, p, doc, report, known)
+		v, err = s.publishIn(ctx, tx, actor, p, doc, report, others)
 		return err
 	})
 	if err != nil {
@@ -85,7 +89,7 @@ func (s *Policies) publish(ctx context.Context, actor Actor, p publication) (Ver
 	return v, nil
 }
 
-func (s *Policies) publishIn(ctx context.Context, tx Tx, actor Actor, p publication, doc *policy.Document, report policy.Report, known int64) (Version, error) {
+func (s *Policies) publishIn(ctx context.Context, tx Tx, actor Actor, p publication, doc *policy.Document, report policy.Report, others known) (Version, error) {
 	head, headDoc, err := lockHead(ctx, tx)
 	if err != nil {
 		return Version{}, err
@@ -106,7 +110,7 @@ func (s *Policies) publishIn(ctx context.Context, tx Tx, actor Actor, p publicat
 	}
 	body := doc.Canonical()
 	v := Version{
-		Number: max(head.Number, known) + 1, Digest: policy.DigestOf(body), Parent: head.Digest, Body: body, Note: p.note,
+		Number: others.next(head.Number), Digest: policy.DigestOf(body), Parent: head.Digest, Body: body, Note: p.note,
 		Author: actor.Name, Kind: KindPublish, CreatedAt: s.d.now(), Changes: policy.Diff(headDoc, doc),
 	}
 	if p.rollbackOf > 0 {
@@ -145,19 +149,37 @@ func (s *Policies) store(ctx context.Context, tx Tx, actor Actor, p publication,
 
 // highestKnown is the highest version that Redis or a replica speaks of, so
 // that a restored database reuses none; 0 when Redis cannot be asked.
-func (s *Policies) highestKnown(ctx context.Context) int64 {
+func (s *Policies) highestKnown(ctx context.Context) known {
 	ctx, cancel := context.WithTimeout(ctx, feedTimeout)
 	defer cancel()
-	var highest int64
+	var k known
 	if st, err := s.d.Feed.State(ctx); err == nil {
-		highest = st.Version
+		k.redis = st.Version
 	}
 	if replicas, err := s.d.Feed.Replicas(ctx); err == nil {
 		for _, r := range replicas {
-			highest = max(highest, r.Version)
+			k.replicas = append(k.replicas, r.Version)
 		}
 	}
-	return highest
+	return k
+}
+
+// known are versions that others speak of.
+type known struct {
+	redis    int64
+	replicas []int64
+}
+
+// next is the number after head and all that is known.
+func (k known) next(head int64) int64 {
+	highest := max(head, k.redis)
+	limit := highest + plausibleJump
+	for _, v := range k.replicas {
+		if v <= limit {
+			highest = max(highest, v)
+		}
+	}
+	return highest + 1
 }
 
 // lockHead locks the head and returns its version and document; zero and nil
