@@ -20,6 +20,10 @@ const (
 	CodeInternal        Code = "internal"
 )
 
+// RetryLater is when to ask again after CodeUnavailable, in seconds, where the
+// error names no time of its own.
+const RetryLater = 2
+
 // FieldError is one problem of one input field, in words for the user.
 type FieldError struct {
 	Field   string `json:"field"`
@@ -34,7 +38,10 @@ type Error struct {
 	Fields     []FieldError
 	Cause      error
 	Detail     any
-	RetryAfter int // seconds, for CodeRateLimited and CodeUnavailable; 0 when unknown
+	RetryAfter int // seconds, for CodeRateLimited; 0 when unknown
+	// Unsure says that the change may have been made all the same: it was being
+	// committed when the database went away.
+	Unsure bool
 }
 
 // Error implements error with public text and cause, for logs.
@@ -66,6 +73,12 @@ func CodeOf(err error) Code {
 
 // IsNotFound reports whether err says that something does not exist.
 func IsNotFound(err error) bool { return CodeOf(err) == CodeNotFound }
+
+// HadNoEffect reports whether err says for certain that nothing was changed.
+func HadNoEffect(err error) bool {
+	e, ok := errors.AsType[*Error](err)
+	return ok && e.Code != CodeInternal && !e.Unsure
+}
 
 func notFound(what string) error {
 	return &Error{Code: CodeNotFound, Public: "There is no such " + what + "."}

@@ -39,15 +39,18 @@ func (s *Idempotency) Claim(ctx context.Context, actor Actor, scope, key, finger
 	return fresh, earlier, err
 }
 
-// Finish stores the answer to give to repeats; never a secret.
+// Finish stores the answer to give to repeats; never a secret. It does so also
+// when the client has gone meanwhile: that is when it asks again.
 func (s *Idempotency) Finish(ctx context.Context, actor Actor, scope, key string, answer []byte) error {
 	k := IdempotencyKey{ActorID: actor.ID, Scope: scope, Key: key}
+	ctx = context.WithoutCancel(ctx)
 	return s.d.Store.InTx(ctx, func(tx Tx) error { return tx.FinishIdempotencyKey(ctx, k, append([]byte{}, answer...)) })
 }
 
 // Release gives a key back after a request that had no effect, so that it can
-// be made again.
+// be made again; also when the client has gone meanwhile.
 func (s *Idempotency) Release(ctx context.Context, actor Actor, scope, key string) error {
 	k := IdempotencyKey{ActorID: actor.ID, Scope: scope, Key: key}
+	ctx = context.WithoutCancel(ctx)
 	return s.d.Store.InTx(ctx, func(tx Tx) error { return tx.ReleaseIdempotencyKey(ctx, k) })
 }

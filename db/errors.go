@@ -53,6 +53,9 @@ func translate(err error) error {
 	if _, ok := errors.AsType[*console.Error](err); ok {
 		return err
 	}
+	if _, ok := errors.AsType[*pgconn.ConnectError](err); ok {
+		return unavailable(err) // also when the server is there and lets nobody in
+	}
 	if e, ok := errors.AsType[*pgconn.PgError](err); ok {
 		return translatePg(e, err)
 	}
@@ -83,7 +86,7 @@ func translatePg(e *pgconn.PgError, err error) error {
 	case "25006":
 		return &console.Error{
 			Code: console.CodeUnavailable, Public: "The database takes no changes at the moment; it can only be read. Nothing was changed.",
-			Cause: err, RetryAfter: retryAfter,
+			Cause: err,
 		}
 	}
 	switch e.Code[:2] {
@@ -93,12 +96,15 @@ func translatePg(e *pgconn.PgError, err error) error {
 	return &console.Error{Code: console.CodeInternal, Public: "Something went wrong.", Cause: err}
 }
 
-// retryAfter is when to ask again while the database is away, in seconds.
-const retryAfter = 2
-
 func unavailable(err error) error {
+	return &console.Error{Code: console.CodeUnavailable, Public: "The database cannot be used at the moment; nothing was changed.", Cause: err}
+}
+
+// unsure is a commit whose answer did not come.
+func unsure(err error) error {
 	return &console.Error{
-		Code: console.CodeUnavailable, Public: "The database cannot be used at the moment; nothing was changed.", Cause: err, RetryAfter: retryAfter,
+		Code: console.CodeUnavailable, Public: "The database stopped answering while this was stored. It may have been stored: look before you try again.",
+		Cause: err, Unsure: true,
 	}
 }
 

@@ -95,7 +95,7 @@ func (s *Store) Read(ctx context.Context, fn func(console.Tx) error) error {
 // InTx runs fn in a transaction and commits it when fn returns nil. A
 // serialization failure or deadlock repeats it, at most 5 times in all; a
 // connection that broke before the commit repeats it once. A commit whose answer
-// was lost is not repeated: it may have happened.
+// was lost is not repeated: it may have happened, and the error says so (Unsure).
 func (s *Store) InTx(ctx context.Context, fn func(console.Tx) error) error {
 	broke := false
 	for attempt := 1; ; attempt++ {
@@ -106,6 +106,8 @@ func (s *Store) InTx(ctx context.Context, fn func(console.Tx) error) error {
 		case isRetryable(err) && attempt < maxAttempts:
 		case connectionBroke(err) && !committing && !broke:
 			broke = true
+		case committing && sqlState(err) == "":
+			return unsure(err)
 		default:
 			return translate(err)
 		}

@@ -45,7 +45,7 @@ func (s *Server) credentialIssue(w http.ResponseWriter, r *http.Request) error {
 	issued, err := s.Keys.IssueCredential(r.Context(), actor(r), t.ID, console.NewCredential{Name: f.Get("name"),
 		Environment: f.Get("environment"), Scopes: strings.Fields(f.Get("scopes")), ExpiresAt: expires})
 	if err != nil {
-		o.failed(r)
+		o.failed(r, err)
 		if status := s.take(f, err); status != 0 {
 			return s.credentialForm(w, r, status, f)
 		}

@@ -66,8 +66,12 @@ func (o once) done(r *http.Request, m made) error {
 	return o.s.Idempotency.Finish(r.Context(), o.actor, o.scope, o.token, b)
 }
 
-// failed gives the token back, so that the corrected form may use it.
-func (o once) failed(r *http.Request) {
+// failed gives the token back, so that the corrected form may use it. Where
+// nobody knows what was done, the token stays taken.
+func (o once) failed(r *http.Request, err error) {
+	if !console.HadNoEffect(err) {
+		return
+	}
 	if err := o.s.Idempotency.Release(r.Context(), o.actor, o.scope, o.token); err != nil {
 		o.s.Log.WarnContext(r.Context(), "release form token", "request_id", requestID(r.Context()), "error", err)
 	}

@@ -83,7 +83,7 @@ func (s *Server) rotationStart(w http.ResponseWriter, r *http.Request) error {
 	}
 	started, err := s.Rotations.Start(r.Context(), actor(r), id, console.NewRotation{Overlap: overlap, Reason: f.Get("reason")})
 	if err != nil {
-		o.failed(r)
+		o.failed(r, err)
 		if status := s.take(f, err); status != 0 {
 			return s.rotationForm(w, r, status, f)
 		}

@@ -88,7 +88,7 @@ func (s *Server) tenantCreate(w http.ResponseWriter, r *http.Request) error {
 	t, err := s.Tenants.Create(r.Context(), actor(r), console.NewTenant{Name: f.Get("name"), Plan: f.Get("plan"),
 		ExternalID: f.Get("external_id"), TimeZone: f.Get("time_zone")})
 	if err != nil {
-		o.failed(r)
+		o.failed(r, err)
 		if status := s.take(f, err); status != 0 {
 			return s.tenantForm(w, r, status, f, nil)
 		}

@@ -41,8 +41,8 @@ func once[O any](ctx context.Context, a *API, scope string, in Repeatable, reque
 	}
 	out, err := make()
 	if err != nil {
-		// After an error of ours nobody knows what was done: the key stays taken.
-		if console.CodeOf(err) != console.CodeInternal {
+		// Where nobody knows what was done, the key stays taken.
+		if console.HadNoEffect(err) {
 			if rerr := a.Idempotency.Release(ctx, actor, scope, in.IdempotencyKey); rerr != nil {
 				a.Log.WarnContext(ctx, "release idempotency key", "request_id", requestID(ctx), "error", rerr)
 			}
