@@ -15,7 +15,7 @@ import (
 // fail is the error edge: the public text goes to the user, the cause to the
 // log with the request's id, and nothing else anywhere.
 func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
-	status, message := http.StatusInternalServerError, "Something went wrong on our side. Nothing was changed."
+	status, message := http.StatusInternalServerError, "Something went wrong on our side."
 	if e, ok := errors.AsType[*console.Error](err); ok && e.Code != console.CodeInternal {
 		status, message = api.StatusOf(e.Code), e.Public
 		for _, f := range e.Fields {
@@ -59,6 +59,9 @@ func (s *Server) logFailure(r *http.Request, status int, err error) {
 // refuse answers with a status and a text for the user: a problem document for
 // the API, a page for everybody else.
 func (s *Server) refuse(w http.ResponseWriter, r *http.Request, status int, message string) {
+	if status == http.StatusServiceUnavailable && w.Header().Get("Retry-After") == "" {
+		w.Header().Set("Retry-After", strconv.Itoa(console.RetryLater))
+	}
 	if strings.HasPrefix(r.URL.Path, "/api/") {
 		writeProblem(w, r, status, message)
 		return
