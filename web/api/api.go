@@ -173,6 +173,12 @@ func (a *API) authorize(c huma.Context, next func(huma.Context)) {
 	r, w := humachi.Unwrap(c)
 	id := w.Header().Get("X-Request-Id")
 	c = huma.WithValue(c, ctxRequest, id)
+	for name, values := range r.URL.Query() {
+		if len(values) > 1 {
+			a.refuse(c, newProblem(http.StatusBadRequest, fmt.Sprintf("the query parameter %q is given more than once", name)).as(string(console.CodeInvalid)))
+			return
+		}
+	}
 	perm, _ := c.Operation().Metadata[metaPermission].(console.Permission)
 	if perm == permOpen {
 		next(c)

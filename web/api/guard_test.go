@@ -12,7 +12,7 @@ import (
 	"github.com/headgate/headgate/web/webtest"
 )
 
-func TestAPI_BadBodiesNameTheField(t *testing.T) {
+func TestAPI_B8_BadBodiesNameTheField(t *testing.T) {
 	t.Parallel()
 	_, owner, tenant := published(t)
 	for _, c := range []struct {
@@ -25,6 +25,9 @@ func TestAPI_BadBodiesNameTheField(t *testing.T) {
 		{"missing field", "POST", "/api/v1/tenants", `{"plan":"free"}`, 422, "name"},
 		{"wrong type", "POST", "/api/v1/tenants", `{"name":7,"plan":"free"}`, 422, "name"},
 		{"duplicate", "POST", "/api/v1/tenants", `{"name":"x","plan":"free","plan":"pro"}`, 400, "plan"},
+		{"other letters", "POST", "/api/v1/tenants", `{"Name":"x","plan":"free"}`, 400, "Name"},
+		{"not UTF-8", "POST", "/api/v1/tenants", "{\"name\":\"\xff\",\"plan\":\"free\"}", 400, "UTF-8"},
+		{"duplicate query", "GET", "/api/v1/tenants?plan=free&plan=pro", ``, 400, "plan"},
 		{"unknown plan", "POST", "/api/v1/tenants", `{"name":"x","plan":"gold"}`, 422, "plan"},
 		{"not JSON", "POST", "/api/v1/tenants", `{"name":`, 400, "JSON"},
 		{"two values", "POST", "/api/v1/tenants", `{"name":"x","plan":"free"} {}`, 400, "after"},

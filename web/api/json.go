@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"io"
 	"strconv"
+	"strings"
+	"unicode/utf8"
 
 	"github.com/danielgtaylor/huma/v2"
 )
@@ -15,6 +17,9 @@ import (
 // check it against the schema, which is where duplicate members are refused.
 func unmarshal(data []byte, v any) error {
 	if generic, ok := v.(*any); ok {
+		if !utf8.Valid(data) {
+			return errors.New("not JSON: it is not valid UTF-8")
+		}
 		if err := noDuplicates(data); err != nil {
 			return err
 		}
@@ -41,8 +46,8 @@ func plainJSONError(err error) error {
 // maxDepth bounds the nesting of a body.
 const maxDepth = 64
 
-// noDuplicates refuses a body in which an object names a member twice. A policy
-// document is left out: its own parser does this and says where.
+// noDuplicates refuses a body in which an object names a member twice, or in
+// other letters than it has. A policy document is left out: its own parser does this and says where.
 func noDuplicates(data []byte) error {
 	dec := json.NewDecoder(bytes.NewReader(data))
 	dec.UseNumber()
@@ -73,6 +78,9 @@ func walk(dec *json.Decoder, depth int, path string) error {
 			inner = path + "." + member
 			if path == "" {
 				inner = member
+			}
+			if member != strings.ToLower(member) { // encoding/json would take Name for name
+				return fmt.Errorf("the member %q is not a field here: names are lower case", inner)
 			}
 			if seen[member] {
 				return fmt.Errorf("the member %q is given more than once", inner)

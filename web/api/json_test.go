@@ -14,6 +14,8 @@ func TestUnmarshal_DuplicatesAreNamedExceptInsideDocuments(t *testing.T) {
 		`{"a":[{"b":1},{"b":1,"b":2}]}`:     `"a[1].b"`,
 		`{"document":{"a":1,"a":2},"x":[]}`: "",
 		`{"a":{"document":{"b":1,"b":2}}}`:  `"a.document.b"`,
+		`{"a":1,"A":2}`:                     `"A"`,
+		`{"document":{"A":1,"a":2}}`:        "",
 		`{"a":1}`:                           "",
 		`[1,2,{"a":null}]`:                  "",
 	} {
