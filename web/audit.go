@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
-	"strconv"
 
 	"github.com/headgate/headgate/console"
 	"github.com/headgate/headgate/internal/form"
@@ -40,36 +39,13 @@ func (s *Server) auditList(w http.ResponseWriter, r *http.Request) error {
 func auditRow(e console.AuditEvent) views.AuditRow {
 	row := views.AuditRow{Seq: e.Seq, At: e.At, Actor: e.Actor, Role: string(e.Role), Via: e.Via, Action: e.Action, Object: e.Object,
 		ObjectID: e.ObjectID, TenantID: e.TenantID, Reason: e.Reason, IP: e.IP, RequestID: e.RequestID}
-	row.URL = objectURL(e)
+	row.URL = eventURL(e)
 	if len(e.Changes) > 0 {
 		row.Changes = diffRows(e.Changes)
 	} else {
 		row.Changes = fieldChanges(e.Before, e.After)
 	}
 	return row
-}
-
-// objectURL is the page of what an event is about, "" when it has none.
-func objectURL(e console.AuditEvent) string {
-	switch e.Object {
-	case "tenant":
-		return ui.TenantURL(e.ObjectID, "")
-	case "credential":
-		return ui.TenantURL(e.TenantID, "keys")
-	case "rotation":
-		return ui.RotationURL(e.ObjectID, "")
-	case "draft":
-		if e.Action != "draft.delete" {
-			return ui.DraftURL(e.ObjectID)
-		}
-	case "key":
-		return ui.KeyURL(e.ObjectID, "")
-	case "policy":
-		if n, err := strconv.ParseInt(e.ObjectID, 10, 64); err == nil {
-			return ui.VersionURL(n)
-		}
-	}
-	return ""
 }
 
 // fieldChanges compares two JSON objects field by field. What is not an object

@@ -1,11 +1,13 @@
 package web
 
 import (
+	"log/slog"
 	"net/http"
 	"net/url"
 
 	"github.com/go-chi/chi/v5"
 
+	"github.com/headgate/headgate/console"
 	"github.com/headgate/headgate/policy"
 	"github.com/headgate/headgate/web/session"
 )
@@ -58,4 +60,15 @@ func ApplySection(d *policy.Document, r *http.Request, kind, key string, drop in
 		sec.mark(valuesOf(d, sec), policy.Validate(d).Problems)
 	}
 	return f.OK()
+}
+
+// EventText, EventDetail and EventURL are an audited act in words, what it
+// changed, and where its object is.
+func EventText(e console.AuditEvent) string   { return eventText(e) }
+func EventDetail(e console.AuditEvent) string { return eventDetail(e) }
+func EventURL(e console.AuditEvent) string    { return eventURL(e) }
+
+// RecoverTo is what stands between a handler that panics and its caller.
+func RecoverTo(log *slog.Logger, answer http.HandlerFunc, next http.Handler) http.Handler {
+	return recoverTo(log, answer)(next)
 }

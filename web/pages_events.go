@@ -21,11 +21,13 @@ func eventWords() map[string]string {
 		"tenant.create": "Tenant made", "tenant.update": "Tenant changed", "tenant.suspend": "Tenant suspended",
 		"tenant.resume": "Tenant resumed", "tenant.delete": "Tenant deleted", "tenant.view-as": "Looked at as tenant",
 		"credential.issue": "Key issued",
-		"key.revoke":       "Key revoked", "key.suspend": "Key suspended", "key.resume": "Key resumed", "key.expire": "Key expired",
+		"key.revoke":       "Key revoked", "key.suspend": "Key suspended", "key.resume": "Key resumed", "key.expire": "Key expired", "key.reactivate": "Key active again",
 		"rotation.start": "Rotation started", "rotation.extend": "Rotation extended", "rotation.end": "Rotation ended early",
 		"rotation.cancel": "Rotation cancelled", "rotation.complete": "Rotation completed",
 		"policy.publish": "Policy published", "policy.rollback": "Policy rolled back",
-		"operator.create": "Operator made", "operator.role": "Operator's role changed", "operator.disable": "Operator disabled",
+		"draft.create": "Draft made", "draft.save": "Draft saved", "draft.rebase": "Draft based on the version in force", "draft.delete": "Draft deleted",
+		"operator.create": "Operator made", "operator.set-role": "Operator's role changed", "operator.set-password": "Operator's password changed",
+		"operator.disable": "Operator disabled", "session.sign-in": "Signed in", "session.end": "Sessions ended",
 		"token.issue": "API token issued", "token.revoke": "API token revoked",
 	}
 }
@@ -112,6 +114,11 @@ func eventDetail(e console.AuditEvent) string {
 		return ""
 	}
 	var parts []string
+	for k, v := range before {
+		if _, kept := after[k]; !kept && v != "" {
+			after[k] = "" // so that what was taken away is told too
+		}
+	}
 	for k, v := range after {
 		if before[k] != v {
 			parts = append(parts, strings.ReplaceAll(k, "_", " ")+" "+shown(before[k])+" → "+shown(v))
@@ -133,10 +140,9 @@ func shown(v string) string {
 func eventURL(e console.AuditEvent) string {
 	switch kind, _, _ := strings.Cut(e.Action, "."); kind {
 	case "policy":
-		if n, err := strconv.ParseInt(strings.TrimPrefix(e.ObjectID, "v"), 10, 64); err == nil {
+		if n, err := strconv.ParseInt(e.ObjectID, 10, 64); err == nil {
 			return ui.VersionURL(n)
 		}
-		return ui.VersionsURL()
 	case "rotation":
 		return ui.RotationURL(e.ObjectID, "")
 	case "key":
@@ -146,6 +152,10 @@ func eventURL(e console.AuditEvent) string {
 	case "credential":
 		if e.TenantID != "" {
 			return ui.TenantURL(e.TenantID, "keys")
+		}
+	case "draft":
+		if e.Action != "draft.delete" {
+			return ui.DraftURL(e.ObjectID)
 		}
 	}
 	return ""
