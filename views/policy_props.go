@@ -191,13 +191,6 @@ func versionRemark(r VersionRow) string {
 	return "superseded"
 }
 
-func sinceClock(t time.Time) string {
-	if t.IsZero() {
-		return ""
-	}
-	return " since " + t.UTC().Format("15:04:05") + " UTC"
-}
-
 func noted(note string) string {
 	if note == "" {
 		return ""

@@ -37,11 +37,7 @@ func (s *Server) gatewaysProps(r *http.Request, h console.Health) views.Gateways
 		Total: len(h.Replicas), AllURL: ui.GatewaysURL(), OnlyURL: ui.GatewaysDiffersURL(), Age: "heartbeats · " + ui.Ago(now, h.FleetAt)}
 	p.Summary, p.Healthy = fleetSummary(h), h.FleetKnown && h.Of > 0 && h.InSync == h.Of && h.Nacked == 0 && h.Degraded == 0
 	if !h.FleetKnown {
-		p.Unknown = "Heartbeats travel through Redis, which has not answered"
-		if !h.RedisSince.IsZero() {
-			p.Unknown += " since " + h.RedisSince.UTC().Format("15:04:05") + " UTC"
-		}
-		p.Unknown += ". The rows below are what was last heard."
+		p.Unknown = "Heartbeats travel through Redis, which has not answered" + ui.SinceClock(h.RedisSince) + ". The rows below are what was last heard."
 	}
 	for _, g := range h.Replicas {
 		row := gatewayRow(g, h.FleetKnown)

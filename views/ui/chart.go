@@ -248,11 +248,3 @@ func mean(values []float64, from, to int) float64 {
 	}
 	return sum / float64(n)
 }
-
-// Share is a whole number of percent between 0 and 100, for a meter.
-func Share(part, of float64) int {
-	if of <= 0 || math.IsNaN(part) {
-		return 0
-	}
-	return int(math.Round(100 * min(max(part/of, 0), 1)))
-}

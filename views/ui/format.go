@@ -124,3 +124,12 @@ func ShortDigest(d string) string {
 	}
 	return d
 }
+
+// SinceClock is " since 10:18:44 UTC", to stand behind a statement; "" for the
+// zero time.
+func SinceClock(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return " since " + t.UTC().Format("15:04:05") + " UTC"
+}

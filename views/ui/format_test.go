@@ -56,18 +56,6 @@ func TestTimes_AreRelativeWithTheirAbsoluteForm(t *testing.T) {
 	same(t, ui.ShortDigest(""), "")
 }
 
-func TestShare_StaysWithinItsMeter(t *testing.T) {
-	t.Parallel()
-	for _, c := range []struct {
-		part, of float64
-		want     int
-	}{{0, 0, 0}, {1, 0, 0}, {5, 10, 50}, {20, 10, 100}, {-1, 10, 0}, {math.NaN(), 10, 0}} {
-		if got := ui.Share(c.part, c.of); got != c.want {
-			t.Errorf("%v of %v is %d %%, want %d %%", c.part, c.of, got, c.want)
-		}
-	}
-}
-
 func TestURLs_EscapeWhatTheyAreGiven(t *testing.T) {
 	t.Parallel()
 	same(t, ui.TenantURL("ten_a", "keys"), "/tenants/ten_a/keys")

@@ -80,7 +80,7 @@ func (f Facts) Alarm() (Alarm, bool) {
 		return Alarm{Kind: "bad", Lead: "PostgreSQL is unreachable.",
 			Rest: "Nothing can be changed; gateways go on with what they have."}, true
 	case f.RedisKnown && !f.RedisUp:
-		return Alarm{Kind: "bad", Lead: "Redis is unreachable from the console" + sinceClock(f.RedisSince) + ".",
+		return Alarm{Kind: "bad", Lead: "Redis is unreachable from the console" + SinceClock(f.RedisSince) + ".",
 			Rest: "Gateways that cannot reach it either follow their fail modes; what they do now is unknown here.",
 			URL:  GatewaysURL(), Action: "See effect"}, true
 	case f.PolicyDiffers:
@@ -101,13 +101,6 @@ func (f Facts) Alarm() (Alarm, bool) {
 }
 
 func count(n, of int) string { return fmt.Sprintf("%d of %d gateways", n, of) }
-
-func sinceClock(t time.Time) string {
-	if t.IsZero() {
-		return ""
-	}
-	return " since " + t.UTC().Format("15:04:05") + " UTC"
-}
 
 // policyFact is the strip's words about replicas.
 func (f Facts) policyFact() string {
