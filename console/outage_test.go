@@ -3,6 +3,7 @@ package console_test
 import (
 	"context"
 	"errors"
+	"sync"
 	"testing"
 	"time"
 
@@ -16,7 +17,7 @@ func TestConsole_P10_DatabaseThatCanOnlyBeReadIsRead(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t)
 	o := e.operator(t, "ann@example.com", console.RoleOwner)
-	id, _, err := e.sessions.Create(e.ctx, o.ID, "192.0.2.1", "test", nil)
+	id, _, err := e.sessions.Create(e.ctx, o, "192.0.2.1", "test", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -95,5 +96,42 @@ func TestErrors_C01_NoEffectIsClaimedOnlyWhereItIsCertain(t *testing.T) {
 		if got := console.HadNoEffect(c.err); got != c.want {
 			t.Errorf("%+v: %v", c.err, got)
 		}
+	}
+}
+
+func TestSessions_A03_NoneBeginsAfterThePasswordThatItRestsOnHasEnded(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	for name, change := range map[string]func(id string) error{
+		"password": func(id string) error { return e.operators.SetPassword(e.ctx, owner, id, "another password") },
+		"disabled": func(id string) error { return e.operators.Disable(e.ctx, owner, id) },
+	} {
+		o := e.operator(t, name+"@example.com", console.RoleViewer)
+		signedIn, err := e.operators.SignIn(e.ctx, o.Email, password, "192.0.2.1")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := change(o.ID); err != nil {
+			t.Fatal(err)
+		}
+		_, _, err = e.sessions.Create(e.ctx, signedIn, "192.0.2.1", "test", nil)
+		wantCode(t, err, console.CodeUnauthenticated)
+		if left, err := e.sessions.List(e.ctx, o.ID); err != nil || len(left) != 0 {
+			t.Errorf("%s: %d sessions are left (%v)", name, len(left), err)
+		}
+	}
+	o := e.operator(t, "race@example.com", console.RoleViewer)
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() { _, _, _ = e.sessions.Create(e.ctx, o, "192.0.2.1", "test", nil) })
+	}
+	wg.Go(func() {
+		if err := e.operators.SetPassword(e.ctx, owner, o.ID, "another password"); err != nil {
+			t.Error(err)
+		}
+	})
+	wg.Wait()
+	if left, err := e.sessions.List(e.ctx, o.ID); err != nil || len(left) != 0 {
+		t.Errorf("%d sessions of the old password are left (%v)", len(left), err)
 	}
 }

@@ -33,15 +33,28 @@ func sessionHash(id string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// Create makes a session and returns its id, for the cookie alone.
-func (s *Sessions) Create(ctx context.Context, operatorID, ip, userAgent string, data []byte) (id string, row Session, err error) {
+// Create makes a session for an operator as they were when they signed in, and
+// returns its id, for the cookie alone. When they have been disabled or given
+// another password since, it is CodeUnauthenticated: the change has ended all
+// sessions, and this one must not come after it.
+func (s *Sessions) Create(ctx context.Context, o Operator, ip, userAgent string, data []byte) (id string, row Session, err error) {
 	id = rand.Text()
 	now := s.d.now()
 	row = Session{
-		Hash: sessionHash(id), OperatorID: operatorID, Data: append([]byte{}, data...), IP: ip, UserAgent: shorten(userAgent, 400),
+		Hash: sessionHash(id), OperatorID: o.ID, Data: append([]byte{}, data...), IP: ip, UserAgent: shorten(userAgent, 400),
 		CreatedAt: now, SeenAt: now, ExpiresAt: now.Add(SessionAbsolute),
 	}
-	err = s.d.Store.InTx(ctx, func(tx Tx) error { return tx.InsertSession(ctx, row) })
+	err = s.d.Store.InTx(ctx, func(tx Tx) error {
+		// The row's reference to the operator waits for a change that is under way.
+		if err := tx.InsertSession(ctx, row); err != nil {
+			return err
+		}
+		is, err := tx.Operator(ctx, o.ID)
+		if err == nil && (is.PasswordHash != o.PasswordHash || is.DisabledAt != nil) {
+			err = &Error{Code: CodeUnauthenticated, Public: "Please sign in."}
+		}
+		return err
+	})
 	if err != nil {
 		return "", Session{}, err
 	}

@@ -55,7 +55,7 @@ func openBrowser(t *testing.T, w *webtest.World) *browser {
 	if err := chromedp.Listen(b.ctx, b.hear); err != nil {
 		t.Fatal(err)
 	}
-	id, _, err := w.Web.Sessions.Create(t.Context(), w.Operators[console.RoleOwner].ID, "127.0.0.1", "test", nil)
+	id, _, err := w.Web.Sessions.Create(t.Context(), w.Operators[console.RoleOwner], "127.0.0.1", "test", nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -23,6 +23,9 @@ func (s *Server) signIn(w http.ResponseWriter, r *http.Request) error {
 	f := form.Parse(r, "email", "password", "next")
 	f.Value["next"] = safeNext(f.Get("next"))
 	op, err := s.Operators.SignIn(r.Context(), f.Get("email"), f.Raw("password"), peer(r))
+	if err == nil {
+		err = s.sessions.SignIn(w, r, op)
+	}
 	delete(f.Value, "password") // never back to the page
 	switch code := console.CodeOf(err); code {
 	case "":
@@ -39,9 +42,6 @@ func (s *Server) signIn(w http.ResponseWriter, r *http.Request) error {
 		s.logFailure(r, status, err)
 		return s.render(w, r, status, views.SignIn(views.SignInProps{Environment: s.Environment, Form: f}))
 	default:
-		return err
-	}
-	if err := s.sessions.SignIn(w, r, op.ID); err != nil {
 		return err
 	}
 	http.Redirect(w, r, f.Get("next"), http.StatusSeeOther)

@@ -23,8 +23,9 @@ import (
 
 // Rows are the session rows. console.Sessions implements it.
 type Rows interface {
-	// Create makes a row for an operator and returns the id for the cookie.
-	Create(ctx context.Context, operatorID, ip, userAgent string, data []byte) (id string, row console.Session, err error)
+	// Create makes a row for an operator and returns the id for the cookie. It
+	// answers CodeUnauthenticated when the operator is no longer the one given.
+	Create(ctx context.Context, o console.Operator, ip, userAgent string, data []byte) (id string, row console.Session, err error)
 	// Touch finds the row of a cookie's id with its operator as of now. It
 	// answers CodeUnauthenticated for ids that are unknown, ended or too old.
 	Touch(ctx context.Context, id string) (console.Session, console.Operator, error)
@@ -69,9 +70,6 @@ type (
 	keyRow      struct{}
 	keyLoaded   struct{}
 )
-
-// operatorID is the key in Values of the operator to whom a new session belongs.
-const operatorID = "operator_id"
 
 // CookieName is __Host-headgate where cookies are secure, headgate otherwise.
 func (s *Store) CookieName() string {
@@ -133,7 +131,7 @@ func (s *Store) Save(r *http.Request, w http.ResponseWriter, sess *sessions.Sess
 	}
 	values := map[string]any{}
 	for k, v := range sess.Values {
-		if name, ok := k.(string); ok && name != operatorID {
+		if name, ok := k.(string); ok {
 			values[name] = v
 		}
 	}
@@ -151,8 +149,8 @@ func (s *Store) Save(r *http.Request, w http.ResponseWriter, sess *sessions.Sess
 		sess.Values[keyLoaded{}] = values
 		return nil
 	}
-	owner, _ := sess.Values[operatorID].(string)
-	if owner == "" {
+	owner, _ := sess.Values[keyOperator{}].(console.Operator)
+	if owner.ID == "" {
 		return errors.New("save session: a session without an operator is not kept")
 	}
 	id, row, err := s.rows.Create(r.Context(), owner, peer(r), r.UserAgent(), data)
@@ -195,7 +193,7 @@ func (s *Store) Current(r *http.Request) (Current, bool, error) {
 
 // SignIn ends the session that the request came with, if any, and starts a new
 // one under a new id.
-func (s *Store) SignIn(w http.ResponseWriter, r *http.Request, operator string) error {
+func (s *Store) SignIn(w http.ResponseWriter, r *http.Request, o console.Operator) error {
 	if old, ok, err := s.Current(r); err != nil {
 		return err
 	} else if ok {
@@ -205,7 +203,7 @@ func (s *Store) SignIn(w http.ResponseWriter, r *http.Request, operator string) 
 	}
 	sess := sessions.NewSession(s, s.CookieName())
 	sess.Options, sess.IsNew = s.options(), true
-	sess.Values[operatorID] = operator
+	sess.Values[keyOperator{}] = o
 	return s.Save(r, w, sess)
 }
 

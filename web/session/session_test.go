@@ -19,10 +19,10 @@ type rows struct {
 	fail            error
 }
 
-func (r *rows) Create(_ context.Context, operator, ip, agent string, data []byte) (string, console.Session, error) {
+func (r *rows) Create(_ context.Context, o console.Operator, ip, agent string, data []byte) (string, console.Session, error) {
 	id := rand.Text()
 	r.data[id] = data
-	return id, console.Session{OperatorID: operator, IP: ip, UserAgent: agent, Data: data}, r.fail
+	return id, console.Session{OperatorID: o.ID, IP: ip, UserAgent: agent, Data: data}, r.fail
 }
 
 func (r *rows) Touch(_ context.Context, id string) (console.Session, console.Operator, error) {
@@ -71,7 +71,7 @@ func request(path string, from *httptest.ResponseRecorder) *http.Request {
 func signIn(t *testing.T, s *session.Store, from *httptest.ResponseRecorder) *httptest.ResponseRecorder {
 	t.Helper()
 	w := httptest.NewRecorder()
-	if err := s.SignIn(w, request("/signin", from), "opr_a"); err != nil {
+	if err := s.SignIn(w, request("/signin", from), console.Operator{ID: "opr_a"}); err != nil {
 		t.Fatal(err)
 	}
 	return w

@@ -141,7 +141,7 @@ func (w *World) Anonymous(t testing.TB) *Client { return &Client{t: t, w: w, Hea
 // As is a browser that an operator of the role is signed in with.
 func (w *World) As(t testing.TB, role console.Role) *Client {
 	t.Helper()
-	id, _, err := w.Web.Sessions.Create(context.Background(), w.Operators[role].ID, "192.0.2.1", "test", nil)
+	id, _, err := w.Web.Sessions.Create(context.Background(), w.Operators[role], "192.0.2.1", "test", nil)
 	must(t, err)
 	c := w.Anonymous(t)
 	c.Cookies = []*http.Cookie{{Name: "__Host-headgate", Value: id, Secure: true, HttpOnly: true, SameSite: http.SameSiteLaxMode}}
