@@ -79,10 +79,10 @@ func (o Outcome) check(charges int) error {
 }
 
 // record tells the breaker, unless the error says nothing about the store or
-// nothing new: the charges cannot be counted, another request reports the same
-// call, or the caller went away.
+// nothing new: the charges cannot be counted, one row is broken, another request
+// reports the same call, or the caller went away.
 func (l *Limiter) record(ctx context.Context, generation uint64, err error) {
-	if err != nil && (errors.Is(err, ErrCharges) || errors.Is(err, ErrCombined) || errors.Is(ctx.Err(), context.Canceled)) {
+	if err != nil && (errors.Is(err, ErrCharges) || errors.Is(err, ErrRow) || errors.Is(err, ErrCombined) || errors.Is(ctx.Err(), context.Canceled)) {
 		return
 	}
 	if l.breaker.record(generation, err == nil) {

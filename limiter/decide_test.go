@@ -201,6 +201,22 @@ func TestDecide_OneFailedCallOfManyRequestsCountsOnce(t *testing.T) {
 	}
 }
 
+// TestDecide_A23_OneBrokenRowDegradesItsOwnRequestsOnly: one tenant's row must not make
+// a replica stop asking the store for all others.
+func TestDecide_A23_OneBrokenRowDegradesItsOwnRequestsOnly(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil)
+	r.store.set(fmt.Errorf("take: %w: %w", limiter.ErrStore, limiter.ErrRow))
+	for range 100 {
+		if d := r.decide(request(closed)); d.Allowed || !d.Degraded {
+			t.Fatalf("%+v, want the fail mode", d)
+		}
+	}
+	if r.Degraded() {
+		t.Error("a broken row opened the breaker")
+	}
+}
+
 // stuckStore answers nothing until its caller gives up.
 type stuckStore struct{}
 

@@ -64,6 +64,10 @@ var ErrStore = errors.New("limiter store unavailable")
 // the same call of a store: the call counts once, by the other one's error.
 var ErrCombined = errors.New("combined with another request")
 
+// ErrRow marks the error of a request whose own row the store cannot use. The
+// store serves all others, so it says nothing about the store.
+var ErrRow = errors.New("the row of the request cannot be used")
+
 // Reason says why a decision came out as it did. The strings are part of the
 // interface (docs/refusals.md).
 type Reason string

@@ -3,6 +3,7 @@ package redisstore_test
 import (
 	"context"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -158,6 +159,9 @@ func TestRow_OfAnotherTypeFailsItsOwnRequestsOnly(t *testing.T) {
 	})
 	if errs[0] != nil || redisstore.Cause(errs[1]) != "wrongtype" || errs[2] != nil {
 		t.Fatalf("errors %v", errs)
+	}
+	if !errors.Is(errs[1], limiter.ErrRow) {
+		t.Errorf("%v does not say that the store is well", errs[1])
 	}
 	if left := outs[2].Levels[0].Remaining(small); !outs[0].Admitted || !outs[2].Admitted || left != 3 {
 		t.Errorf("%+v, want two admitted and nothing spent by the one that failed", outs)

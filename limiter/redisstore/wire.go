@@ -26,7 +26,7 @@ const levelBytes = 8 + 8
 var errReply = errors.New("reply has another shape")
 
 // errRow says that a request's row holds something that is not a row.
-var errRow = errors.New("row holds another type")
+var errRow = fmt.Errorf("%w: it holds another type", limiter.ErrRow)
 
 // request is one request on its way to the script: the key of each charge's row
 // and the packed charges, whose places of rows call.add fills in.
