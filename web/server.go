@@ -75,15 +75,25 @@ type Server struct {
 	large chan struct{}
 }
 
+// ParsePublicURL reads the one origin that a console answers for.
+func ParsePublicURL(s string) (*url.URL, error) {
+	u, err := url.Parse(s)
+	if err != nil || u.Hostname() == "" || u.Scheme != "http" && u.Scheme != "https" || u.Path != "" && u.Path != "/" ||
+		u.RawQuery != "" || u.Fragment != "" || u.User != nil {
+		return nil, errors.New("must be http(s)://host[:port]")
+	}
+	return u, nil
+}
+
 // New checks its dependencies and builds the handler of the whole console. It
 // refuses to start when a route has no permission.
 func New(d Deps) (http.Handler, error) {
 	if err := d.problems(); err != nil {
 		return nil, err
 	}
-	public, err := url.Parse(d.PublicURL)
-	if err != nil || public.Host == "" || public.Scheme != "http" && public.Scheme != "https" || public.Path != "" && public.Path != "/" {
-		return nil, fmt.Errorf("web: public URL %q must be http(s)://host[:port]", d.PublicURL)
+	public, err := ParsePublicURL(d.PublicURL)
+	if err != nil {
+		return nil, fmt.Errorf("web: public URL %w", err)
 	}
 	s := &Server{Deps: d, public: public, large: make(chan struct{}, 1)}
 	s.sessions = session.New(session.Config{Rows: d.Sessions, Secure: d.SecureCookies, Passive: isPoll})

@@ -13,12 +13,14 @@ import (
 	"strings"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/redis/go-redis/v9"
 
 	"github.com/headgate/headgate/console"
 	"github.com/headgate/headgate/db"
 	"github.com/headgate/headgate/internal/config"
 	"github.com/headgate/headgate/internal/service"
+	"github.com/headgate/headgate/policy"
 	"github.com/headgate/headgate/policy/feed"
 	"github.com/headgate/headgate/web"
 )
@@ -52,6 +54,7 @@ func (c *consoleCmd) Run(ctx context.Context) error {
 	p.Require("--database-url", dsn)
 	signer := config.PrivateKey(&p, "--signing-key-file", c.SigningKeyFile)
 	client := c.redis(&p)
+	c.check(&p, dsn)
 	if err := p.Err(); err != nil {
 		return err
 	}
@@ -73,6 +76,30 @@ func (c *consoleCmd) Run(ctx context.Context) error {
 		return err
 	}
 	return c.serve(ctx, log, deps, store)
+}
+
+// check notes what can be seen to be wrong before anything is opened.
+func (c *consoleCmd) check(p *config.Problems, dsn string) {
+	if _, err := pgx.ParseConfig(dsn); dsn != "" && err != nil {
+		p.Add("--database-url", "is not a PostgreSQL URL") // the error would repeat some of it
+	}
+	if c.DatabaseConns < 0 {
+		p.Add("--database-conns", "must not be negative")
+	}
+	if !policy.ValidDeployment(c.Deployment) {
+		p.Add("--deployment", "must be 1 to 40 lower-case letters, digits and hyphens")
+	}
+	if _, _, err := net.SplitHostPort(c.Listen); err != nil {
+		p.Add("--listen", "must be HOST:PORT")
+	}
+	if c.PublicURL != "" {
+		if _, err := web.ParsePublicURL(c.PublicURL); err != nil {
+			p.Add("--public-url", "%v", err)
+		}
+	}
+	if c.Drain < 0 {
+		p.Add("--drain", "must not be negative")
+	}
 }
 
 // redis makes the client of the feed.

@@ -216,3 +216,25 @@ func TestConsole_RedisThatLostEverythingIsFilledAgain(t *testing.T) {
 		t.Error("Redis kept its directory: nothing was lost")
 	}
 }
+
+func TestConsole_NamesAllProblemsOfItsConfigurationAtOnce(t *testing.T) {
+	t.Parallel()
+	const secret = "s3cr3tpw"
+	code, out := headgate(t, "console", "--database-url", "postgres://u:"+secret+"@h:badport/x", "--redis-url", "redis://u:"+secret+"@h:port/0",
+		"--signing-key-file", "/nonexistent", "--deployment", "Not Valid", "--public-url", "ftp://x/y?z", "--listen", "nonsense",
+		"--database-conns=-5", "--drain=-3s")
+	if code != 1 {
+		t.Fatalf("exit %d", code)
+	}
+	for _, field := range []string{"--database-url", "--redis-url", "--signing-key-file", "--deployment", "--public-url", "--listen", "--database-conns", "--drain"} {
+		if !strings.Contains(out, field+": ") {
+			t.Errorf("%s is not named", field)
+		}
+	}
+	if strings.Contains(out, secret) {
+		t.Error("a password is repeated")
+	}
+	if t.Failed() {
+		t.Log(out)
+	}
+}
