@@ -15,6 +15,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/headgate/headgate/console"
 	"github.com/headgate/headgate/policy"
@@ -139,10 +140,24 @@ func TestRecover_PanicIsLoggedOnceAndNotTold(t *testing.T) {
 		t.Errorf("%d lines: %s", n, log.String())
 	}
 	defer func() {
-		if p := recover(); p != http.ErrAbortHandler {
-			t.Errorf("a handler that wants the connection closed: %v", p)
+		if err, _ := recover().(error); !errors.Is(err, http.ErrAbortHandler) {
+			t.Errorf("a handler that wants the connection closed: %v", err)
 		}
 	}()
 	serve(http.ErrAbortHandler)
 	t.Error("the panic that closes the connection was swallowed")
+}
+
+func TestOverview_ChangesAreNotHiddenByLooksAndSignIns(t *testing.T) {
+	t.Parallel()
+	w, tenant := world(t)
+	for range 120 {
+		if _, err := w.Web.Tenants.RecordView(t.Context(), w.Actor(console.RoleViewer), tenant.ID); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c := w.As(t, console.RoleViewer)
+	wants(t, c.Get("/overview"), http.StatusOK, "Tenant made", "Policy published")
+	w.Advance(25 * time.Hour)
+	wants(t, w.As(t, console.RoleViewer).Get("/overview"), http.StatusOK, "Nobody changed anything in the last 24 hours.")
 }

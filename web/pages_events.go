@@ -185,17 +185,43 @@ func (s *Server) eventRows(ctx context.Context, events []console.AuditEvent) ([]
 	return rows, nil
 }
 
-// lastChanges are the events of the last day, at most ten. Signing in, drafting
-// and looking change nothing that gateways do.
+// changesShown and changesSought bound the changes of the last day: how many are
+// shown, and how many pages of events are looked through for them.
+const changesShown, changesSought = 10, 20
+
+// lastEvents are the newest events of the last day that changed what gateways
+// do or who may do what. Signing in, drafting and looking change nothing.
+func (s *Server) lastEvents(ctx context.Context, now time.Time) ([]console.AuditEvent, error) {
+	var found []console.AuditEvent
+	page := console.Page{Limit: 50}
+	for range changesSought {
+		events, next, err := s.Audit.List(ctx, console.AuditQuery{Page: page})
+		if err != nil {
+			return nil, err
+		}
+		for _, e := range events {
+			if now.Sub(e.At) > 24*time.Hour {
+				return found, nil
+			}
+			if strings.HasPrefix(e.Action, "session.") || strings.HasPrefix(e.Action, "draft.") || e.Action == "tenant.view-as" {
+				continue
+			}
+			if found = append(found, e); len(found) == changesShown {
+				return found, nil
+			}
+		}
+		if page.After = next; next == "" {
+			break
+		}
+	}
+	return found, nil
+}
+
 func (s *Server) lastChanges(ctx context.Context, now time.Time) ([]views.ChangeRow, error) {
-	events, _, err := s.Audit.List(ctx, console.AuditQuery{Page: console.Page{Limit: 50}})
+	events, err := s.lastEvents(ctx, now)
 	if err != nil {
 		return nil, err
 	}
-	events = slices.DeleteFunc(events, func(e console.AuditEvent) bool {
-		return now.Sub(e.At) > 24*time.Hour || strings.HasPrefix(e.Action, "session.") || strings.HasPrefix(e.Action, "draft.") || e.Action == "tenant.view-as"
-	})
-	events = events[:min(len(events), 10)]
 	names, err := s.tenantsOf(ctx, events)
 	if err != nil {
 		return nil, err
