@@ -144,6 +144,9 @@ func (s *Operators) Disable(ctx context.Context, actor Actor, id string) error {
 
 // SetPassword gives an operator a new password and ends all their sessions.
 func (s *Operators) SetPassword(ctx context.Context, actor Actor, id, password string) error {
+	if err := actor.need(PermManageOperators); err != nil {
+		return err // before the hash, which is dear
+	}
 	var p problems
 	p.password(password)
 	if password == "" {

@@ -163,9 +163,8 @@ func (r *Relay) head(ctx context.Context) (h headRef, err error) {
 }
 
 // lost reports whether Redis has less than the version in force, or another
-// document under its number. A version
-// above it means that the database was restored from an older copy: the next
-// publication takes a higher number.
+// document under its number. A version above it means that the database was
+// restored from an older copy: the next publication takes a higher number.
 func lost(state policy.FeedState, head headRef) bool {
 	return head.Number > 0 && (state.PolicyEpoch == "" || state.Version < head.Number ||
 		state.Version == head.Number && (state.BodyMissing || state.Digest != head.Digest))
