@@ -31,6 +31,7 @@ const statusClientGone = 499
 type exchange struct {
 	verdict Verdict
 	badBody atomic.Bool // the caller's body could not be read
+	trailer http.Header // of the outbound request, filled at the end of the body
 }
 
 type exchangeKey struct{}
@@ -59,7 +60,7 @@ func (g *Gateway) ProxyHandler() http.Handler {
 			g.writeRefusal(w, v, r.Header.Get("Origin"))
 		default:
 			if r.Body != nil && r.Body != http.NoBody {
-				r.Body = &watchedBody{ReadCloser: r.Body, bad: &x.badBody}
+				r.Body = &watchedBody{ReadCloser: r.Body, x: x, trailer: r.Trailer}
 			}
 			g.proxy.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), exchangeKey{}, x)))
 		}
@@ -67,17 +68,24 @@ func (g *Gateway) ProxyHandler() http.Handler {
 }
 
 // watchedBody notes when a body cannot be read to its end: then the caller, and
-// not the upstream, is at fault.
+// not the upstream, is at fault. At the end it hands the trailers on, which
+// ReverseProxy announces and leaves empty.
 type watchedBody struct {
 	io.ReadCloser
-	bad *atomic.Bool
+	x       *exchange
+	trailer http.Header // of the inbound request
 }
 
 // Read reads from the caller.
 func (b *watchedBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
-	if err != nil && !errors.Is(err, io.EOF) {
-		b.bad.Store(true)
+	switch {
+	case errors.Is(err, io.EOF):
+		for name := range b.x.trailer {
+			b.x.trailer[name] = b.trailer[name]
+		}
+	case err != nil:
+		b.x.badBody.Store(true)
 	}
 	return n, err
 }
@@ -121,8 +129,8 @@ func (b *buffers) Put(p []byte) { b.pool.Put(&p) }
 // rewrite makes the outbound request. ReverseProxy has removed the hop-by-hop
 // headers before, so a Connection header cannot remove what is set here.
 func (g *Gateway) rewrite(pr *httputil.ProxyRequest) {
-	v := &exchangeOf(pr.In.Context()).verdict
-	out := pr.Out
+	x := exchangeOf(pr.In.Context())
+	v, out := &x.verdict, pr.Out
 	out.Method, _ = canonicalMethod(pr.In.Method)
 	out.URL.Scheme, out.URL.Host = g.cfg.Upstream.Scheme, g.cfg.Upstream.Host
 	setPath(out.URL, g.cfg.Upstream, v.Path)
@@ -132,6 +140,8 @@ func (g *Gateway) rewrite(pr *httputil.ProxyRequest) {
 	proto := forwardedProto(pr.In, rules.ClientIP)
 	scrub(out.Header, rules.ClientIP.Header)
 	scrubTwins(out.Header, rules.Credentials.Headers)
+	scrub(out.Trailer, rules.ClientIP.Header)
+	x.trailer = out.Trailer
 	if g.cfg.StripCredential {
 		stripCredentials(out.Header, rules.Credentials.Headers)
 	}

@@ -279,3 +279,29 @@ func TestGateway_R062_ACrowdOfBadKeysAtOnceLearnsNoMore(t *testing.T) {
 		t.Errorf("%d × 401 and %d × 429, want 30 and %d", unauthorized.Load(), refused.Load(), crowd-30)
 	}
 }
+
+// TestGateway_R082_NoTrailerSpeaksAsUs: some upstreams merge trailers into headers.
+func TestGateway_R082_NoTrailerSpeaksAsUs(t *testing.T) {
+	t.Parallel()
+	seen := make(chan *http.Request, 1)
+	f := newFixture(t, testPolicy, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		seen <- r
+	}))
+	key := f.key("ten_a", "big")
+	answer := raw(t, f.live(), "POST /api/x HTTP/1.1\r\nHost: x\r\nConnection: close\r\nAuthorization: Bearer "+key+
+		"\r\nTransfer-Encoding: chunked\r\nTrailer: X-Headgate-Tenant, X-Forwarded-For, X-Sum\r\n\r\n"+
+		"1\r\na\r\n0\r\nX-Headgate-Tenant: evil\r\nX-Forwarded-For: 6.6.6.6\r\nX-Sum: 7\r\n\r\n")
+	if !strings.HasPrefix(answer, "HTTP/1.1 200 ") {
+		t.Fatalf("%.80q", answer)
+	}
+	r := <-seen
+	for _, name := range []string{"X-Headgate-Tenant", "X-Forwarded-For"} {
+		if _, announced := r.Trailer[name]; announced {
+			t.Errorf("trailer %s: %q", name, r.Trailer.Values(name))
+		}
+	}
+	if sum := r.Trailer.Get("X-Sum"); sum != "7" {
+		t.Errorf("trailer X-Sum is %q, want what the caller sent", sum)
+	}
+}
