@@ -197,3 +197,42 @@ func TestActivity_CollectsLiveCountsAndNamesTenants(t *testing.T) {
 		t.Fatalf("names %v (%v)", names, err)
 	}
 }
+
+func TestHealth_WithoutPostgreSQLTheLastKnownStays(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	v := e.publish(t, "10", 0)
+	e.feed.set(func() { e.feed.beats = []policy.Heartbeat{e.feed.beat("gw", 1, v.Digest, 0)} })
+	if h := e.fleet.Health(e.ctx); !h.PostgresUp || h.Version != 1 || h.InSync != 1 {
+		t.Fatalf("health %+v", h)
+	}
+	e.store.Close()
+	e.clock.add(10 * time.Second)
+	h := e.fleet.Health(e.ctx)
+	if h.PostgresUp || !h.PostgresSince.Equal(e.clock.now()) || h.Version != 1 || h.Digest != v.Digest || h.InSync != 1 || !h.RedisUp {
+		t.Errorf("health %+v", h)
+	}
+	since := h.PostgresSince
+	e.clock.add(10 * time.Second)
+	if h := e.fleet.Health(e.ctx); !h.PostgresSince.Equal(since) {
+		t.Errorf("down since %v, then since %v", since, h.PostgresSince)
+	}
+}
+
+func TestHealth_HistoryIsOneHourAndNoMore(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	for range 365 {
+		e.fleet.Health(e.ctx)
+		e.clock.add(10 * time.Second)
+	}
+	h := e.fleet.History()
+	if len(h) != 360 {
+		t.Fatalf("%d samples", len(h))
+	}
+	for i := range h[1:] {
+		if got := h[i+1].At.Sub(h[i].At); got != 10*time.Second {
+			t.Fatalf("sample %d comes %v after the one before", i+1, got)
+		}
+	}
+}
