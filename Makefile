@@ -24,6 +24,7 @@ demo: go ## run everything here: console, three gateways, PostgreSQL, Redis, sam
 	@exec ./bin/headgate demo $(DEMO_FLAGS)
 
 build: go ## build bin/headgate
+	@[ -x bin/headgate ] || echo "Building headgate. The first time (downloads, empty build cache) takes one to two minutes on two cores."
 	@mkdir -p bin
 	$(GO) build -o bin/headgate ./cmd/headgate
 
