@@ -14,9 +14,14 @@ import (
 	"strings"
 )
 
-// maxBody bounds every request body: a policy document of 8 MiB and the form
-// around it.
-const maxBody = 8<<20 + 64<<10
+// maxBody bounds a request body: that of policy pages and of the API holds a
+// document of 8 MiB and the form around it, any other a form.
+func maxBody(r *http.Request) int64 {
+	if strings.HasPrefix(r.URL.Path, "/policy/") || strings.HasPrefix(r.URL.Path, "/api/") {
+		return 8<<20 + 64<<10
+	}
+	return 64 << 10
+}
 
 // contentSecurityPolicy allows nothing inline and nothing from another host.
 const contentSecurityPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; font-src 'self'; " +
@@ -233,15 +238,15 @@ func readForms(refuse func(w http.ResponseWriter, r *http.Request, status int, m
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if r.Body != nil && r.Body != http.NoBody {
-				if r.ContentLength > maxBody {
-					refuse(w, r, http.StatusRequestEntityTooLarge, "The request is larger than 8 MiB.")
+				if r.ContentLength > maxBody(r) {
+					refuse(w, r, http.StatusRequestEntityTooLarge, "The request is too large.")
 					return
 				}
 				if enc := r.Header.Get("Content-Encoding"); enc != "" && enc != "identity" {
 					refuse(w, r, http.StatusUnsupportedMediaType, "Compressed requests are not accepted.")
 					return
 				}
-				r.Body = http.MaxBytesReader(w, r.Body, maxBody)
+				r.Body = http.MaxBytesReader(w, r.Body, maxBody(r))
 			}
 			if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/x-www-form-urlencoded" {
 				next.ServeHTTP(w, r)
@@ -259,7 +264,7 @@ func readForms(refuse func(w http.ResponseWriter, r *http.Request, status int, m
 func formProblem(r *http.Request) (int, string) {
 	if err := r.ParseForm(); err != nil {
 		if _, ok := err.(*http.MaxBytesError); ok { //nolint:errorlint // ParseForm returns it bare
-			return http.StatusRequestEntityTooLarge, "The request is larger than 8 MiB."
+			return http.StatusRequestEntityTooLarge, "The request is too large."
 		}
 		return http.StatusBadRequest, "The form could not be read."
 	}

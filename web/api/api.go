@@ -94,7 +94,7 @@ func (a *API) config() huma.Config {
 	c.OpenAPIPath, c.DocsPath, c.SchemasPath = "", "", ""
 	c.CreateHooks = nil // no $schema members in answers
 	c.RejectUnknownQueryParameters = true
-	format := huma.Format{Marshal: huma.DefaultJSONFormat.Marshal, Unmarshal: unmarshal}
+	format := huma.Format{Marshal: huma.DefaultJSONFormat.Marshal, Unmarshal: a.unmarshal}
 	c.Formats = map[string]huma.Format{"application/json": format, "json": format}
 	c.Transformers = []huma.Transformer{a.asProblem}
 	c.Components.SecuritySchemes = map[string]*huma.SecurityScheme{"token": {Type: "http", Scheme: "bearer",

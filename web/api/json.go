@@ -13,26 +13,86 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 )
 
+// largeBody is the size from which bodies are read one at a time, in bytes.
+const largeBody = 256 << 10
+
+// unmarshal is unmarshal with one large body at a time: reading one costs memory.
+func (a *API) unmarshal(data []byte, v any) error {
+	if len(data) >= largeBody {
+		a.large <- struct{}{}
+		defer func() { <-a.large }()
+	}
+	return unmarshal(data, v)
+}
+
 // unmarshal reads a body. The framework calls it twice: first into any, to
 // check it against the schema, which is where duplicate members are refused.
 func unmarshal(data []byte, v any) error {
-	if generic, ok := v.(*any); ok {
-		if !utf8.Valid(data) {
-			return errors.New("not JSON: it is not valid UTF-8")
+	generic, ok := v.(*any)
+	if !ok {
+		return json.Unmarshal(data, v)
+	}
+	if !utf8.Valid(data) {
+		return errors.New("not JSON: it is not valid UTF-8")
+	}
+	if err := noDuplicates(data); err != nil {
+		return err
+	}
+	dec := json.NewDecoder(bytes.NewReader(data))
+	if err := decodeGeneric(dec, generic); err != nil {
+		return plainJSONError(err)
+	}
+	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
+		return errors.New("there is something after the JSON value")
+	}
+	return nil
+}
+
+// decodeGeneric decodes for the schema's check. A document is only said to be
+// an object, a text or something else: as values it would take many times the
+// memory of its text, before anything has looked whether it is a policy.
+func decodeGeneric(dec *json.Decoder, v *any) error {
+	var raw json.RawMessage
+	if err := dec.Decode(&raw); err != nil {
+		return err
+	}
+	if raw[0] != '{' {
+		return json.Unmarshal(raw, v)
+	}
+	var members map[string]json.RawMessage
+	if err := json.Unmarshal(raw, &members); err != nil {
+		return err
+	}
+	out := make(map[string]any, len(members))
+	for name, member := range members {
+		if name == "document" {
+			out[name] = kindOf(member)
+			continue
 		}
-		if err := noDuplicates(data); err != nil {
+		if len(member) > maxMember {
+			return fmt.Errorf("the member %q is larger than 64 KiB", name)
+		}
+		var value any
+		if err := json.Unmarshal(member, &value); err != nil {
 			return err
 		}
-		dec := json.NewDecoder(bytes.NewReader(data))
-		if err := dec.Decode(generic); err != nil {
-			return plainJSONError(err)
-		}
-		if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-			return errors.New("there is something after the JSON value")
-		}
-		return nil
+		out[name] = value
 	}
-	return json.Unmarshal(data, v)
+	*v = out
+	return nil
+}
+
+// kindOf stands in for a document.
+func kindOf(raw json.RawMessage) any {
+	switch {
+	case raw[0] == '{':
+		return map[string]any{}
+	case string(raw) == `""`:
+		return ""
+	case raw[0] == '"':
+		return "text"
+	}
+	return nil
 }
 
 func plainJSONError(err error) error {
@@ -43,8 +103,12 @@ func plainJSONError(err error) error {
 	return fmt.Errorf("not JSON: %w", err)
 }
 
-// maxDepth bounds the nesting of a body.
-const maxDepth = 64
+// Bounds of a body, apart from the document in it.
+const (
+	maxDepth   = 64
+	maxMembers = 1000     // of one object or array
+	maxMember  = 64 << 10 // bytes of one member
+)
 
 // noDuplicates refuses a body in which an object names a member twice, or in
 // other letters than it has. A policy document is left out: its own parser does this and says where.
@@ -68,6 +132,9 @@ func walk(dec *json.Decoder, depth int, path string) error {
 	}
 	seen := map[string]bool{}
 	for i := 0; dec.More(); i++ {
+		if i == maxMembers {
+			return fmt.Errorf("more than %d values in one place", maxMembers)
+		}
 		inner := path + "[" + strconv.Itoa(i) + "]"
 		if open == '{' {
 			name, err := dec.Token()

@@ -2,6 +2,7 @@ package api
 
 import (
 	"encoding/json"
+	"runtime"
 	"strings"
 	"testing"
 )
@@ -47,4 +48,26 @@ func FuzzUnmarshal(f *testing.F) {
 			t.Errorf("%q was taken", b)
 		}
 	})
+}
+
+func TestUnmarshal_A10_BombIsRefusedBeforeItCostsMemory(t *testing.T) { //nolint:paralleltest // measures the memory of the process
+	many := strings.Repeat("[[]],", 1_000_000) + "[]"
+	for name, c := range map[string]struct{ body, names string }{
+		"document":  {`{"document":[` + many + `]}`, ""}, // left to the schema, which wants an object or a text
+		"elsewhere": {`{"note":[` + many + `]}`, "1000"},
+		"top":       {`[` + many + `]`, "1000"},
+		"text":      {`{"note":"` + strings.Repeat("a", 1<<20) + `"}`, "64 KiB"},
+	} {
+		var v any
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		err := unmarshal([]byte(c.body), &v)
+		runtime.ReadMemStats(&after)
+		if (err == nil) != (c.names == "") || err != nil && !strings.Contains(err.Error(), c.names) {
+			t.Errorf("%s: %v", name, err)
+		}
+		if used := after.TotalAlloc - before.TotalAlloc; used > 64<<20 {
+			t.Errorf("%s: took %d MiB", name, used>>20)
+		}
+	}
 }

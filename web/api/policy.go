@@ -148,7 +148,7 @@ func (a *API) diffVersion(ctx context.Context, in *diffIn) (*Body[versionDiff], 
 
 // alone lets one large document in at a time.
 func (a *API) alone(ctx context.Context, src []byte) (release func(), err error) {
-	if len(src) < 256<<10 {
+	if len(src) < largeBody {
 		return func() {}, nil
 	}
 	select {
