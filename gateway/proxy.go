@@ -7,7 +7,9 @@ import (
 	"log"
 	"net"
 	"net/http"
+	"net/http/httptrace"
 	"net/http/httputil"
+	"net/textproto"
 	"net/url"
 	"strconv"
 	"strings"
@@ -93,7 +95,7 @@ func (b *watchedBody) Read(p []byte) (int, error) {
 func (g *Gateway) newProxy() *httputil.ReverseProxy {
 	return &httputil.ReverseProxy{
 		Rewrite: g.rewrite, ModifyResponse: g.modifyResponse, ErrorHandler: g.upstreamFailed,
-		Transport:  upstreamTransport(g.cfg.UpstreamTimeout),
+		Transport:  earlyAnswers{upstreamTransport(g.cfg.UpstreamTimeout)},
 		BufferPool: &buffers{},
 		ErrorLog:   log.New(serverLog{g.cfg.Log}, "", 0),
 	}
@@ -110,6 +112,19 @@ func upstreamTransport(timeout time.Duration) *http.Transport {
 		DisableCompression: true, // bodies pass as they are
 		ForceAttemptHTTP2:  true,
 	}
+}
+
+// earlyAnswers drops fields that only we may set from an upstream's 1xx answers,
+// which ReverseProxy passes on before modifyResponse is asked.
+type earlyAnswers struct{ http.RoundTripper }
+
+// RoundTrip asks the upstream.
+func (t earlyAnswers) RoundTrip(r *http.Request) (*http.Response, error) {
+	trace := &httptrace.ClientTrace{Got1xxResponse: func(_ int, h textproto.MIMEHeader) error {
+		dropOurs(http.Header(h))
+		return nil
+	}}
+	return t.RoundTripper.RoundTrip(r.WithContext(httptrace.WithClientTrace(r.Context(), trace)))
 }
 
 // buffers lends the copy buffers of the proxy.

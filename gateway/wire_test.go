@@ -305,3 +305,22 @@ func TestGateway_R082_NoTrailerSpeaksAsUs(t *testing.T) {
 		t.Errorf("trailer X-Sum is %q, want what the caller sent", sum)
 	}
 }
+
+// TestGateway_H08_NorInAnEarlyAnswer: 103 passes on without what only we may say.
+func TestGateway_H08_NorInAnEarlyAnswer(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, testPolicy, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Link", "</a.css>; rel=preload")
+		w.Header().Set("X-Headgate-Tenant", "forged")
+		w.Header().Set("RateLimit-Limit", "31337")
+		w.WriteHeader(http.StatusEarlyHints)
+		w.WriteHeader(http.StatusOK)
+	}))
+	answer := raw(t, f.live(), "GET /api/x HTTP/1.1\r\nHost: x\r\nConnection: close\r\nAuthorization: Bearer "+f.key("ten_a", "big")+"\r\n\r\n")
+	if !strings.HasPrefix(answer, "HTTP/1.1 103 ") || !strings.Contains(answer, "Link:") || !strings.Contains(answer, "HTTP/1.1 200 ") {
+		t.Fatalf("%q", answer)
+	}
+	if strings.Contains(answer, "forged") || strings.Contains(answer, "31337") {
+		t.Errorf("%q", answer)
+	}
+}
