@@ -113,6 +113,7 @@ func (c *consoleCmd) redis(p *config.Problems) *redis.Client {
 		}
 		return nil
 	}
+	followCredentials(o, c.RedisURLFile)
 	return redis.NewClient(o)
 }
 

@@ -143,6 +143,8 @@ func (c *gatewayCmd) clients(p *config.Problems) (decisions, rest *redis.Client)
 		p.Add("--redis-url", "is no Redis URL")
 		return nil, nil
 	}
+	followCredentials(fast, c.RedisURLFile)
+	followCredentials(slow, c.RedisURLFile)
 	return redis.NewClient(fast), redis.NewClient(slow)
 }
 
