@@ -27,3 +27,17 @@ func TestWeb_A10_OnlyPolicyFormsMayBeLarge(t *testing.T) {
 		t.Errorf("a draft of %d bytes: %d", len(body), a.StatusCode)
 	}
 }
+
+func TestWeb_B8_ParameterGivenTwiceIsRefused(t *testing.T) {
+	t.Parallel()
+	w := webtest.New(t)
+	owner := w.As(t, console.RoleOwner)
+	for _, path := range []string{"/tenants?plan=free&plan=pro", "/audit?actor=a&actor=b", "/signin?next=/a&next=/b", "/api/v1/tenants?q=a&q=b"} {
+		if a := owner.Get(path); a.StatusCode != 400 {
+			t.Errorf("%s: %d", path, a.StatusCode)
+		}
+	}
+	if a := owner.Get("/tenants?plan=free&status=active"); a.StatusCode != 200 {
+		t.Errorf("two parameters: %d", a.StatusCode)
+	}
+}

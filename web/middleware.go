@@ -232,11 +232,15 @@ func noTrace(refuse http.HandlerFunc) func(http.Handler) http.Handler {
 }
 
 // readForms bounds bodies and reads forms before any handler does, so that a
-// bad one is refused in one place: too large 413, not readable or a field given
-// twice 400. A field that may stand several times ends in "[]".
+// bad one is refused in one place: too large 413, not readable or a field or
+// query parameter given twice 400. A field that may stand several times ends in "[]".
 func readForms(refuse func(w http.ResponseWriter, r *http.Request, status int, message string)) func(http.Handler) http.Handler {
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if name := repeated(r.URL.Query()); name != "" && !strings.HasPrefix(r.URL.Path, "/api/") { // the API says so itself
+				refuse(w, r, http.StatusBadRequest, "The parameter "+clip(name)+" was given more than once.")
+				return
+			}
 			if r.Body != nil && r.Body != http.NoBody {
 				if r.ContentLength > maxBody(r) {
 					refuse(w, r, http.StatusRequestEntityTooLarge, "The request is too large.")
@@ -268,10 +272,19 @@ func formProblem(r *http.Request) (int, string) {
 		}
 		return http.StatusBadRequest, "The form could not be read."
 	}
-	for name, values := range r.PostForm {
-		if len(values) > 1 && !strings.HasSuffix(name, "[]") {
-			return http.StatusBadRequest, "The field " + clip(name) + " was given more than once."
-		}
+	if name := repeated(r.PostForm); name != "" {
+		return http.StatusBadRequest, "The field " + clip(name) + " was given more than once."
 	}
 	return 0, ""
+}
+
+// repeated names a field that was given more than once and may not be; "" when
+// there is none.
+func repeated(form url.Values) string {
+	for name, values := range form {
+		if len(values) > 1 && !strings.HasSuffix(name, "[]") {
+			return name
+		}
+	}
+	return ""
 }
