@@ -11,7 +11,7 @@ import (
 	"github.com/headgate/headgate/web/webtest"
 )
 
-func TestWeb_P01_WithoutDatabaseAnswersNameTheRequestAndWhenToTryAgain(t *testing.T) {
+func TestWeb_WithoutDatabaseAnswersNameTheRequestAndWhenToTryAgain(t *testing.T) {
 	t.Parallel()
 	w := webtest.New(t)
 	browser, program := w.As(t, console.RoleOwner), w.API(t, console.RoleOwner)
