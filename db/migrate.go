@@ -2,6 +2,7 @@ package db
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -20,10 +21,37 @@ type MigrationStatus struct {
 	AppliedAt time.Time // zero when it is pending
 }
 
+// What CheckSchema finds.
+var (
+	ErrSchemaOlder = errors.New("the database's schema is not up to date; run headgate migrate first")
+	ErrSchemaNewer = errors.New("the database's schema was made by a newer headgate; run that one, this one would not understand its rows")
+)
+
+// CheckSchema compares the schema with the one that this build was made for:
+// nil, ErrSchemaOlder, ErrSchemaNewer, or why it cannot be told.
+func CheckSchema(ctx context.Context, dsn string) error {
+	return withProvider(dsn, func(p *goose.Provider) error {
+		current, ours, err := p.GetVersions(ctx)
+		switch {
+		case err != nil:
+			return fmt.Errorf("read schema version: %w", err)
+		case current < ours:
+			return ErrSchemaOlder
+		case current > ours:
+			return ErrSchemaNewer
+		}
+		return nil
+	})
+}
+
 // Migrate applies all pending migrations. Several processes may call it at the
-// same time: an advisory lock lets them take turns.
+// same time: an advisory lock lets them take turns. A newer schema is left as it
+// is: ErrSchemaNewer.
 func Migrate(ctx context.Context, dsn string) error {
 	return withProvider(dsn, func(p *goose.Provider) error {
+		if current, ours, err := p.GetVersions(ctx); err == nil && current > ours {
+			return ErrSchemaNewer
+		}
 		if _, err := p.Up(ctx); err != nil {
 			return fmt.Errorf("migrate up: %w", err)
 		}

@@ -117,20 +117,18 @@ func (c *consoleCmd) redis(p *config.Problems) *redis.Client {
 	return redis.NewClient(o)
 }
 
-// schemaCurrent refuses a schema that lacks migrations. A database that cannot
-// be reached is no reason: the console answers 503 until it can.
+// schemaCurrent refuses a schema that lacks migrations or is newer than this
+// build. A database that cannot be reached is no reason: the console answers 503
+// until it can.
 func schemaCurrent(ctx context.Context, dsn string, log *slog.Logger) error {
 	ask, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
-	all, err := db.MigrateStatus(ask, dsn)
+	err := db.CheckSchema(ask, dsn)
+	if errors.Is(err, db.ErrSchemaOlder) || errors.Is(err, db.ErrSchemaNewer) {
+		return err
+	}
 	if err != nil {
 		log.WarnContext(ctx, "the schema could not be checked", "error", err)
-		return nil
-	}
-	for _, m := range all {
-		if m.AppliedAt.IsZero() {
-			return errors.New("the database's schema is not up to date; run headgate migrate first")
-		}
 	}
 	return nil
 }
