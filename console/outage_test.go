@@ -13,7 +13,7 @@ import (
 	"github.com/headgate/headgate/db"
 )
 
-func TestConsole_DatabaseThatCanOnlyBeReadIsRead(t *testing.T) {
+func TestConsole_P10_DatabaseThatCanOnlyBeReadIsRead(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t)
 	o := e.operator(t, "ann@example.com", console.RoleOwner)
@@ -55,7 +55,7 @@ func TestConsole_DatabaseThatCanOnlyBeReadIsRead(t *testing.T) {
 	wantCode(t, err, console.CodeUnavailable)
 }
 
-func TestIdempotency_AnswerIsKeptForAClientThatWentAway(t *testing.T) {
+func TestIdempotency_A18_AnswerIsKeptForAClientThatWentAway(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t)
 	s := console.NewIdempotency(e.deps)
@@ -80,7 +80,7 @@ func TestIdempotency_AnswerIsKeptForAClientThatWentAway(t *testing.T) {
 	}
 }
 
-func TestErrors_NoEffectIsClaimedOnlyWhereItIsCertain(t *testing.T) {
+func TestErrors_C01_NoEffectIsClaimedOnlyWhereItIsCertain(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		err  error
@@ -99,7 +99,7 @@ func TestErrors_NoEffectIsClaimedOnlyWhereItIsCertain(t *testing.T) {
 	}
 }
 
-func TestSessions_NoneBeginsAfterThePasswordThatItRestsOnHasEnded(t *testing.T) {
+func TestSessions_A03_NoneBeginsAfterThePasswordThatItRestsOnHasEnded(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t)
 	for name, change := range map[string]func(id string) error{

@@ -358,7 +358,7 @@ func TestPolicies_PlanIsNotDroppedUnderANewTenant(t *testing.T) {
 	}
 }
 
-func TestPolicies_GatewaysCannotUseUpVersionNumbers(t *testing.T) {
+func TestPolicies_C01_GatewaysCannotUseUpVersionNumbers(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t)
 	v := e.publish(t, "10", 0)

@@ -96,7 +96,7 @@ func within(t *testing.T, what string, fn func() error) {
 	}
 }
 
-func TestStore_HangingDatabaseIsUnavailableInTime(t *testing.T) {
+func TestStore_P02_HangingDatabaseIsUnavailableInTime(t *testing.T) {
 	t.Parallel()
 	s, hang := through(t)
 	ctx := t.Context()
@@ -134,7 +134,7 @@ func TestStore_HangingDatabaseIsUnavailableInTime(t *testing.T) {
 	})
 }
 
-func TestStore_UsedUpPoolIsUnavailableInTime(t *testing.T) {
+func TestStore_P09_UsedUpPoolIsUnavailableInTime(t *testing.T) {
 	t.Parallel()
 	s, err := db.Open(t.Context(), testkit.Postgres(t), 1)
 	if err != nil {

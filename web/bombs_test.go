@@ -8,7 +8,7 @@ import (
 	"github.com/headgate/headgate/web/webtest"
 )
 
-func TestWeb_OnlyPolicyFormsMayBeLarge(t *testing.T) {
+func TestWeb_A10_OnlyPolicyFormsMayBeLarge(t *testing.T) {
 	t.Parallel()
 	w := webtest.New(t)
 	const kind = "application/x-www-form-urlencoded"

@@ -11,7 +11,7 @@ import (
 	"github.com/headgate/headgate/web/webtest"
 )
 
-func TestWeb_WithoutDatabaseAnswersNameTheRequestAndWhenToTryAgain(t *testing.T) {
+func TestWeb_P01_WithoutDatabaseAnswersNameTheRequestAndWhenToTryAgain(t *testing.T) {
 	t.Parallel()
 	w := webtest.New(t)
 	browser, program := w.As(t, console.RoleOwner), w.API(t, console.RoleOwner)
@@ -20,6 +20,9 @@ func TestWeb_WithoutDatabaseAnswersNameTheRequestAndWhenToTryAgain(t *testing.T)
 		a := browser.Get(path)
 		if a.StatusCode != 503 || a.Header.Get("Retry-After") == "" {
 			t.Errorf("%s: %d, Retry-After %q", path, a.StatusCode, a.Header.Get("Retry-After"))
+		}
+		if !strings.Contains(a.Text, "PostgreSQL cannot be reached") || !strings.Contains(a.Text, `href="`+path+`">Try again`) {
+			t.Errorf("%s says neither what is away nor how to try again", path)
 		}
 		if id := a.Header.Get("X-Request-Id"); id == "" || !strings.Contains(a.Text, id) {
 			t.Errorf("%s does not name the request", path)

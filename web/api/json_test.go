@@ -50,7 +50,7 @@ func FuzzUnmarshal(f *testing.F) {
 	})
 }
 
-func TestUnmarshal_BombIsRefusedBeforeItCostsMemory(t *testing.T) { //nolint:paralleltest // measures the memory of the process
+func TestUnmarshal_A10_BombIsRefusedBeforeItCostsMemory(t *testing.T) { //nolint:paralleltest // measures the memory of the process
 	many := strings.Repeat("[[]],", 1_000_000) + "[]"
 	for name, c := range map[string]struct{ body, names string }{
 		"document":  {`{"document":[` + many + `]}`, ""}, // left to the schema, which wants an object or a text
