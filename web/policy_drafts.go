@@ -244,6 +244,10 @@ func (s *Server) draftSection(w http.ResponseWriter, r *http.Request) error {
 	} else {
 		sec.apply(e.doc, in)
 		if !in.OK() {
+			// What could be read is judged as well: all mistakes of a part at once.
+			if err := s.markAll(r.Context(), e.doc.YAML(), sec, in); err != nil {
+				return err
+			}
 			e.doc, e.override[sec] = stored, in
 			e.message = "Not saved. Please correct the marked fields."
 			return s.renderForms(w, r, http.StatusUnprocessableEntity, e)
@@ -259,6 +263,19 @@ func (s *Server) draftSection(w http.ResponseWriter, r *http.Request) error {
 		}
 	}
 	return s.saveSection(w, r, e, f.Get("etag"), stored, sec, target, in)
+}
+
+// markAll puts every problem that a document has in one of its parts beside the
+// fields of that part's form.
+func (s *Server) markAll(ctx context.Context, source []byte, sec section, in *form.Form) error {
+	release, err := s.alone(ctx, len(source))
+	if err != nil {
+		return err
+	}
+	defer release()
+	_, report := s.Policies.Validate(ctx, source)
+	sec.mark(in, report.Problems)
+	return nil
 }
 
 func (s *Server) saveSection(w http.ResponseWriter, r *http.Request, e *editor, etag string, stored *policy.Document, sec, target section, in *form.Form) error {

@@ -126,7 +126,10 @@ func takeRate(f *form.Form, prefix string) (policy.Rate, int64) {
 	if unit == unlimitedUnit {
 		return policy.Rate{Unlimited: true}, 0
 	}
-	count := takeInt(f, prefix+"count")
+	count, burst := takeInt(f, prefix+"count"), int64(0)
+	if f.Get(prefix+"burst") != "" {
+		burst = takeInt(f, prefix+"burst")
+	}
 	if f.Error(prefix+"count") != "" {
 		return policy.Rate{}, 0
 	}
@@ -137,7 +140,7 @@ func takeRate(f *form.Form, prefix string) (policy.Rate, int64) {
 	if f.Get(prefix+"burst") == "" {
 		return rate, rate.Tokens
 	}
-	return rate, takeInt(f, prefix+"burst")
+	return rate, burst
 }
 
 // takeInt reads a number typed as plain digits. "1,000", "1.000" and "1e3" mean

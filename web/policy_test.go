@@ -196,6 +196,25 @@ func TestDraft_NumbersThatMeanTwoThingsAreRefusedBesideTheField(t *testing.T) {
 	}
 }
 
+func TestDraft_FormTellsEveryMistakeOfAPartAtOnce(t *testing.T) {
+	t.Parallel()
+	e := edit(t)
+	f := formOn(t, e.editor.Get(e.path).Text, e.path+"/sections", "route-0-mode")
+	f.Set("act", "save")
+	f.Set("route-0-name", "")
+	f.Set("route-0-match", "report")
+	f.Set("route-0-cost", "1e3")
+	a := e.editor.Post(e.path+"/sections", f)
+	if a.StatusCode != 422 {
+		t.Fatalf("%d", a.StatusCode)
+	}
+	for _, field := range []string{"name", "match", "cost"} {
+		if !strings.Contains(a.Text, `id="f-route-0-`+field+`-error"`) {
+			t.Errorf("nothing is said beside %s", field)
+		}
+	}
+}
+
 func TestDraft_PlansRoutesAndLimitsAreAddedAndRemoved(t *testing.T) {
 	t.Parallel()
 	e := edit(t)
