@@ -9,4 +9,5 @@ type ErrorProps struct {
 	Title     string // of the status: "Not Found"
 	Message   string // what happened and what to do, in words for the user
 	RequestID string // to be named to whoever runs the console
+	RetryURL  string // of the same page, where trying again may help; "" for none
 }

@@ -33,7 +33,7 @@ func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	in, ok := signedInFrom(r.Context())
 	switch {
 	case !ok && r.Context().Value(ctxNoSessions) != nil:
-		g.s.refuse(w, r, http.StatusServiceUnavailable, "Sessions cannot be read right now. Try again in a moment.")
+		g.s.refuse(w, r, http.StatusServiceUnavailable, "PostgreSQL cannot be reached, so nobody can be known as signed in and nothing can be shown or changed here. Gateways go on with the policy and the keys that they have.")
 	case !ok:
 		g.s.askToSignIn(w, r)
 	case !in.operator.Role.Can(g.perm):

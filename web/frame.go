@@ -2,6 +2,7 @@ package web
 
 import (
 	"net/http"
+	"strings"
 
 	"github.com/a-h/templ"
 
@@ -41,12 +42,22 @@ func (s *Server) facts(r *http.Request) ui.Facts {
 		PostgresDown: !h.At.IsZero() && !h.PostgresUp,
 		Drafts:       h.Drafts, PolicyDiffers: h.PolicyDiffers,
 	}
+	for _, rep := range h.Replicas {
+		if rep.Status == console.StatusSilent {
+			f.Silent++
+		}
+	}
 	s.liveFacts(&f)
 	return f
 }
 
 // errorPage is the page of a refusal, in the frame for those who are signed in.
 func (s *Server) errorPage(r *http.Request, status int, message string) templ.Component {
-	return views.ErrorPage(views.ErrorProps{Frame: s.titled(r, http.StatusText(status)), Status: status,
-		Title: http.StatusText(status), Message: message, RequestID: requestID(r.Context())})
+	p := views.ErrorProps{Frame: s.titled(r, http.StatusText(status)), Status: status,
+		Title: http.StatusText(status), Message: message, RequestID: requestID(r.Context())}
+	// Two slashes at the start would lead to another host.
+	if again := r.URL.RequestURI(); status == http.StatusServiceUnavailable && r.Method == http.MethodGet && !strings.HasPrefix(again, "//") {
+		p.RetryURL = again
+	}
+	return views.ErrorPage(p)
 }

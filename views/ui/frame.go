@@ -34,6 +34,7 @@ type Facts struct {
 
 	PolicyVersion int64 // 0: nothing has been published
 	InSync        int   // replicas that enforce PolicyVersion
+	Silent        int   // replicas that were not heard for some seconds; not among InSync
 	Replicas      int   // replicas that are not gone
 	ReplicasKnown bool  // false while Redis, which carries heartbeats, is away
 	NACKs         int   // replicas that refuse the published version
@@ -92,6 +93,9 @@ func (f Facts) Alarm() (Alarm, bool) {
 	case f.CutOff > 0:
 		return Alarm{Kind: "bad", Lead: "Redis is unreachable from " + count(f.CutOff, f.Replicas) + ".",
 			Rest: "There, open routes are on fallback and closed routes refuse.", URL: GatewaysURL(), Action: "See effect"}, true
+	case f.ReplicasKnown && f.Silent > 0 && f.InSync+f.Silent >= f.Replicas:
+		return Alarm{Kind: "warn", Lead: "Nothing is heard from " + count(f.Silent, f.Replicas) + ".",
+			Rest: "What ended, or cannot reach Redis, is not heard. Policy and keys wait for it there.", URL: GatewaysDiffersURL(), Action: "See which"}, true
 	case f.ReplicasKnown && f.PolicyVersion > 0 && f.InSync < f.Replicas:
 		return Alarm{Kind: "warn", Lead: fmt.Sprintf("v%d is not yet enforced by %s.", f.PolicyVersion, count(f.Replicas-f.InSync, f.Replicas)),
 			URL: GatewaysDiffersURL(), Action: "See which"}, true

@@ -35,6 +35,8 @@ func TestFacts_WorstComesFirst(t *testing.T) {
 		{"no gateway and no policy yet", "ok", "", func(f *Facts) { f.PolicyVersion, f.InSync, f.Replicas = 0, 0, 0 }},
 		{"before the first probe", "warn", "", func(f *Facts) { f.RedisKnown, f.ReplicasKnown = false, false }},
 		{"one behind", "warn", "v42 is not yet enforced by 1 of 3 gateways.", func(f *Facts) { f.InSync = 2 }},
+		{"one silent", "warn", "Nothing is heard from 1 of 3 gateways.", func(f *Facts) { f.InSync, f.Silent = 2, 1 }},
+		{"one silent, one behind", "warn", "v42 is not yet enforced by 2 of 3 gateways.", func(f *Facts) { f.InSync, f.Silent = 1, 1 }},
 		{"one cut off", "bad", "Redis is unreachable from 1 of 3 gateways.", func(f *Facts) { f.CutOff = 1; f.InSync = 2 }},
 		{"a NACK", "bad", "v42 is refused by 2 of 3 gateways.", func(f *Facts) { f.NACKs = 2; f.CutOff = 1 }},
 		{"another writer", "bad", "Redis holds v42 with another digest.", func(f *Facts) { f.PolicyDiffers = true; f.NACKs = 1 }},
