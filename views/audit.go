@@ -1,6 +1,7 @@
 package views
 
 import (
+	"strings"
 	"time"
 
 	"github.com/headgate/headgate/internal/form"
@@ -33,3 +34,12 @@ type AuditRow struct {
 
 // auditShown is the number of changes of an event that are shown unfolded.
 const auditShown = 4
+
+// auditValue is a value as the list shows it: digests by the part that people
+// compare, everything else whole.
+func auditValue(v string) string {
+	if strings.HasPrefix(v, "sha256:") {
+		return ui.ShortDigest(v)
+	}
+	return v
+}
