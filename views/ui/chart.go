@@ -134,7 +134,11 @@ func drawn(values []float64, top, h float64) shape {
 
 func coord(f float64) string { return strconv.FormatFloat(f, 'f', 1, 64) }
 
+// labelRoom is the share of a chart's width that a marker's label takes.
+const labelRoom = 0.06
+
 // placed keeps the markers that fall into the range, with their place in 0…100.
+// Of those too close for two labels the latest keeps its own.
 func placed(markers []Marker, from time.Time, step time.Duration, n int) []placedMarker {
 	var out []placedMarker
 	span := step * time.Duration(n-1)
@@ -145,7 +149,14 @@ func placed(markers []Marker, from time.Time, step time.Duration, n int) []place
 		at := m.At.Sub(from)
 		if at >= 0 && at <= span {
 			share := float64(at) / float64(span)
-			out = append(out, placedMarker{X: coord(100 * share), Label: m.Label, AtEnd: share > 0.94})
+			p := placedMarker{X: coord(100 * share), Label: m.Label, AtEnd: share > 0.94}
+			for _, other := range markers {
+				gap := other.At.Sub(m.At)
+				if gap > 0 && other.At.Sub(from) <= span && float64(gap) < labelRoom*float64(span) {
+					p.Label = ""
+				}
+			}
+			out = append(out, p)
 		}
 	}
 	return out

@@ -52,6 +52,10 @@ func TestPlaced_KeepsMarkersOfTheRangeAlone(t *testing.T) {
 	if len(got) != 2 || got[0] != (placedMarker{X: "50.0", Label: "v2"}) || got[1] != (placedMarker{X: "100.0", Label: "v3", AtEnd: true}) {
 		t.Errorf("%+v", got)
 	}
+	near := placed([]Marker{{start.Add(20 * time.Minute), "v1"}, {start.Add(21 * time.Minute), "v2"}, {start.Add(40 * time.Minute), "v3"}}, start, time.Minute, 61)
+	if len(near) != 3 || near[0].Label != "" || near[1].Label != "v2" || near[2].Label != "v3" {
+		t.Errorf("of two labels in one place the latest must stay: %+v", near)
+	}
 	if got := placed([]Marker{{start, "v1"}}, start, time.Minute, 1); got != nil {
 		t.Errorf("a range without length has markers: %+v", got)
 	}
