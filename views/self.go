@@ -36,7 +36,7 @@ type headerRow struct{ Name, Meaning string }
 
 func readHeaders() []headerRow {
 	return []headerRow{
-		{"RateLimit-Policy", "the limits that a request met: q is the burst, w the seconds in which it refills"},
+		{"RateLimit-Policy", "the limits that a request met: q requests or tokens in w seconds; rl-burst is how many at once, where that is another number"},
 		{"RateLimit", "what is left of each: r requests or tokens now, t seconds until more"},
 		{"Retry-After", "on 429 and 503: wait this many seconds, then try again; waiting is enough"},
 		{"X-Request-Id", "name it when you ask for help"},

@@ -18,7 +18,7 @@ const convergeWait = 2 * time.Second
 type act func(ctx context.Context, actor console.Actor, id, reason string) (console.Change, error)
 
 // converged is the truth about a change in words, and whether it holds on every
-// gateway: "refused on 3 of 3 gateways after 0.4 s".
+// gateway: "refused on 3 of 3 gateways after 40 ms".
 func (s *Server) converged(ctx context.Context, change console.Change, verb string) (string, bool) {
 	if change.OutboxID == 0 {
 		return "nothing had to be told to gateways", true
@@ -32,7 +32,7 @@ func (s *Server) converged(ctx context.Context, change console.Change, verb stri
 	case c.On < c.Of:
 		return fmt.Sprintf("%s on %d of %d gateways so far; the others follow as they hear of it", verb, c.On, c.Of), false
 	default:
-		return fmt.Sprintf("%s on %d of %d gateways after %.1f s", verb, c.On, c.Of, c.After.Seconds()), true
+		return fmt.Sprintf("%s on %d of %d gateways after %s", verb, c.On, c.Of, ui.Span(c.After)), true
 	}
 }
 

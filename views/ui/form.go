@@ -78,6 +78,7 @@ type ConfirmProps struct {
 	Reason      string // kept input
 	ReasonError string
 	NoReason    bool     // the act asks none
+	Optional    bool     // the reason may be left out
 	Open        bool     // shown unfolded, as after a failed attempt
 	Hidden      []Hidden // further values of the form
 }

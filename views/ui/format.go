@@ -73,7 +73,7 @@ func Millis(d time.Duration) string {
 	return Num(ms) + " ms"
 }
 
-// Span writes a duration in its two largest units at most: 7 d, 1 h 5 min, 18 s.
+// Span writes a duration in its two largest units at most: 6 d 23 h, 1 h 5 min, 18 s.
 func Span(d time.Duration) string {
 	d = d.Abs()
 	switch {
@@ -86,7 +86,7 @@ func Span(d time.Duration) string {
 	case d < 48*time.Hour:
 		return two(int(d.Hours()), "h", int(d.Minutes())%60, "min", true)
 	default:
-		return two(int(d.Hours())/24, "d", int(d.Hours())%24, "h", d < 4*24*time.Hour)
+		return two(int(d.Hours())/24, "d", int(d.Hours())%24, "h", true)
 	}
 }
 

@@ -49,6 +49,7 @@ func TestTimes_AreRelativeWithTheirAbsoluteForm(t *testing.T) {
 	same(t, ui.Ago(now, now.Add(-20*time.Minute)), "20 min ago")
 	same(t, ui.Ago(now, now.Add(-168*time.Minute)), "2 h 48 min ago")
 	same(t, ui.Ago(now, now.Add(6*24*time.Hour)), "in 6 d")
+	same(t, ui.Ago(now, now.Add(7*24*time.Hour-time.Second)), "in 6 d 23 h")
 	same(t, ui.Span(50*time.Hour), "2 d 2 h")
 	same(t, ui.Span(24*time.Hour), "24 h")
 	same(t, ui.Absolute(now.In(time.FixedZone("x", 3600))), "2026-11-30 12:00:00 UTC")
