@@ -29,7 +29,7 @@ func Browser(t testing.TB) context.Context {
 		chromedp.Flag("disable-dev-shm-usage", true), // /dev/shm may be tiny
 		chromedp.Flag("disable-quic", true), chromedp.Flag("disable-component-update", true),
 		chromedp.Flag("disable-background-networking", true), chromedp.Flag("disable-sync", true),
-		chromedp.WSURLReadTimeout(startTimeout))
+		chromedp.Env(browserEnv(profile)...), chromedp.WSURLReadTimeout(startTimeout))
 	ctx, cancelTab := chromedp.NewContext(alloc)
 	ctx, cancelTime := context.WithTimeout(ctx, browserTimeout)
 	t.Cleanup(func() { cancelTime(); cancelTab(); cancelAlloc() })
@@ -37,6 +37,17 @@ func Browser(t testing.TB) context.Context {
 		t.Fatalf("testkit: start %s: %v", bin, err)
 	}
 	return ctx
+}
+
+// browserEnv has the browser keep its own temporary files in its profile: it
+// leaves them where they are when it is stopped. Where the path would become too
+// long for the socket that it makes there, they go where they always went.
+func browserEnv(profile string) []string {
+	const longest = 104 - len("/org.chromium.Chromium.XXXXXX/SingletonSocket") - 1
+	if len(profile) > longest {
+		return nil
+	}
+	return []string{"TMPDIR=" + profile}
 }
 
 // findBrowser is the path of a Chromium or Chrome, or "".

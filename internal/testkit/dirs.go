@@ -36,6 +36,12 @@ func tempDir(t testing.TB, prefix string) string {
 	if err != nil {
 		t.Fatalf("testkit: make folder: %v", err)
 	}
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	t.Cleanup(func() {
+		for range 50 { // each time less is left to write into
+			if os.RemoveAll(dir) == nil {
+				return
+			}
+		}
+	})
 	return dir
 }

@@ -3,6 +3,7 @@ package testkit_test
 import (
 	"context"
 	"net"
+	"os"
 	"testing"
 	"time"
 
@@ -114,5 +115,29 @@ func TestBrowser_RendersAPage(t *testing.T) {
 	}
 	if title, err := chromedp.Run(ctx, chromedp.Title()); err != nil || title != "hello" {
 		t.Errorf("title %q, %v", title, err)
+	}
+}
+
+func TestBrowser_LeavesNoFilesBehind(t *testing.T) {
+	parent, err := os.MkdirTemp("/tmp", "hgt-") // not t.TempDir: the browser's socket wants a short path
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(parent) })
+	if err := os.Chmod(parent, 0o755); err != nil { //nolint:gosec // so that it is taken when tests run as root, too
+		t.Fatal(err)
+	}
+	t.Setenv("TMPDIR", parent)
+	var during []os.DirEntry
+	t.Run("browser", func(t *testing.T) {
+		testkit.Browser(t)
+		during, _ = os.ReadDir(parent)
+	})
+	after, err := os.ReadDir(parent)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(during) == 0 || len(after) > 0 {
+		t.Errorf("%d files while it ran, and after it: %v", len(during), after)
 	}
 }
