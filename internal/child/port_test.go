@@ -9,13 +9,17 @@ import (
 
 func TestFreePort_CanBeListenedOn(t *testing.T) {
 	t.Parallel()
-	p, err := FreePort()
-	if err != nil || p < firstPort || p > lastPort {
-		t.Fatalf("FreePort() = %d, %v", p, err)
+	const tries = 20 // somebody else on this machine may take the port between the two looks
+	for range tries {
+		p, err := FreePort()
+		if err != nil || p < firstPort || p > lastPort {
+			t.Fatalf("FreePort() = %d, %v", p, err)
+		}
+		if PortFree(p) {
+			return
+		}
 	}
-	if !PortFree(p) {
-		t.Errorf("port %d is not free", p)
-	}
+	t.Errorf("none of %d ports that were called free can be listened on", tries)
 }
 
 func TestPortFree_SeesAListener(t *testing.T) {
