@@ -89,6 +89,9 @@ func (s *Server) tenantCreate(w http.ResponseWriter, r *http.Request) error {
 		ExternalID: f.Get("external_id"), TimeZone: f.Get("time_zone")})
 	if err != nil {
 		o.failed(r, err)
+		if f.Get("plan") == "" && console.CodeOf(err) == console.CodeInvalid {
+			f.Fail("plan", "Choose a plan.") // instead of how a plan's name is spelt
+		}
 		if status := s.take(f, err); status != 0 {
 			return s.tenantForm(w, r, status, f, nil)
 		}

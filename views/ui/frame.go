@@ -94,8 +94,12 @@ func (f Facts) Alarm() (Alarm, bool) {
 		return Alarm{Kind: "bad", Lead: "Redis is unreachable from " + count(f.CutOff, f.Replicas) + ".",
 			Rest: "There, open routes are on fallback and closed routes refuse.", URL: GatewaysURL(), Action: "See effect"}, true
 	case f.ReplicasKnown && f.Silent > 0 && f.InSync+f.Silent >= f.Replicas:
+		who := "It has ended, or is"
+		if f.Silent > 1 {
+			who = "They have ended, or are"
+		}
 		return Alarm{Kind: "warn", Lead: "Nothing is heard from " + count(f.Silent, f.Replicas) + ".",
-			Rest: "What ended, or cannot reach Redis, is not heard. Policy and keys wait for it there.", URL: GatewaysDiffersURL(), Action: "See which"}, true
+			Rest: who + " cut off from Redis and on fallback.", URL: GatewaysDiffersURL(), Action: "See which"}, true
 	case f.ReplicasKnown && f.PolicyVersion > 0 && f.InSync < f.Replicas:
 		return Alarm{Kind: "warn", Lead: fmt.Sprintf("v%d is not yet enforced by %s.", f.PolicyVersion, count(f.Replicas-f.InSync, f.Replicas)),
 			URL: GatewaysDiffersURL(), Action: "See which"}, true
