@@ -177,7 +177,7 @@ func RotationList(p RotationListProps) templ.Component {
 							if templ_7745c5c3_Err != nil {
 								return templ_7745c5c3_Err
 							}
-							templ_7745c5c3_Err = ui.State(stateKind(r.State), r.State).Render(ctx, templ_7745c5c3_Buffer)
+							templ_7745c5c3_Err = ui.State(stateKind(r.State), rotationWord(r.State)).Render(ctx, templ_7745c5c3_Buffer)
 							if templ_7745c5c3_Err != nil {
 								return templ_7745c5c3_Err
 							}
@@ -696,7 +696,7 @@ func RotationLive(p RotationLiveProps) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = ui.State(stateKind(p.State), p.State).Render(ctx, templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = ui.State(stateKind(p.State), rotationWord(p.State)).Render(ctx, templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}

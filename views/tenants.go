@@ -152,6 +152,14 @@ func stateKind(state string) string {
 	}
 }
 
+// rotationWord is the state of a rotation in the words of its page.
+func rotationWord(state string) string {
+	if state == "forced" {
+		return "ended early"
+	}
+	return state
+}
+
 func (p TenantHeadProps) tabs() []ui.Tab {
 	tabs := []ui.Tab{
 		{Label: "Summary", URL: ui.TenantURL(p.ID, ""), Current: p.Tab == ""},

@@ -136,7 +136,7 @@ func TestRotations_BothKeysThenEndNow(t *testing.T) {
 	if a := c.Post(page+"/end", url.Values{"reason": {"all switched"}}); a.StatusCode != http.StatusSeeOther {
 		t.Fatalf("end: %d: %s", a.StatusCode, a.Text)
 	}
-	wants(t, c.Get(page), http.StatusOK, "refused on 3 of 3 gateways after", "forced")
+	wants(t, c.Get(page), http.StatusOK, "refused on 3 of 3 gateways after", "ended early")
 	wants(t, c.Get("/live"+page), http.StatusOK, "ended early")
 	if a := c.Post(page+"/cancel", url.Values{"reason": {"too late"}}); a.StatusCode != http.StatusConflict {
 		t.Errorf("cancelling an ended rotation: %d", a.StatusCode)
