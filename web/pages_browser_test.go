@@ -153,6 +153,18 @@ func TestBrowser_OpenPageSaysWhenTheConsoleDoesNotAnswer(t *testing.T) {
 	b.becomes(`document.querySelector('#offline')?.innerText.includes('has not answered since') && document.querySelector('.strip').hasAttribute('data-offline')`)
 }
 
+func TestBrowser_OpenPageKeepsWhatItShowsWhilePostgresIsAway(t *testing.T) {
+	t.Parallel()
+	w := webtest.New(t)
+	b := openBrowser(t, w)
+	b.open("/overview")
+	b.becomes(`document.querySelector('#facts b') !== null`)
+	shutDatabase(t, w.DSN)
+	b.becomes(`document.body.innerText.includes('PostgreSQL, has not answered since')`)
+	b.becomes(`document.querySelector('#facts b') !== null && document.querySelector('.fault') === null`)
+	b.quiet()
+}
+
 func TestBrowser_KeyIsShownOnceAlsoOnReloadAndBack(t *testing.T) {
 	t.Parallel()
 	w, tenant := world(t)
