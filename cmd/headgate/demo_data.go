@@ -80,7 +80,7 @@ func (d *demo) waitPart(ctx context.Context, name string, ask func() error) erro
 		}
 		select {
 		case <-proc:
-			return fmt.Errorf("%s has ended; see %s", name, d.dir.log(name))
+			return fmt.Errorf("%s has ended: %s; see %s", name, lastLine(d.dir.log(name)), d.dir.log(name))
 		case <-ctx.Done():
 			return fmt.Errorf("%s is not ready: %w", name, err)
 		case <-tick.C:

@@ -126,6 +126,16 @@ func (d *demoDir) writeSecret(name, content string) (string, error) {
 	return path, nil
 }
 
+// lastLine is what a log ends with, or a word that says there is nothing.
+func lastLine(log string) string {
+	b, err := os.ReadFile(log)
+	text := strings.TrimSpace(string(b))
+	if err != nil || text == "" {
+		return "its log is empty"
+	}
+	return text[strings.LastIndexByte(text, '\n')+1:]
+}
+
 // endLeftovers kills the parts that still run in this folder: a killed demo's
 // own where the kernel did not end them, and those that somebody started again
 // from the ready file. On systems without /proc there is nothing it can see.
