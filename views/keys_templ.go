@@ -44,7 +44,7 @@ func KeyList(p KeyListProps) templ.Component {
 				}()
 			}
 			ctx = templ.InitializeContext(ctx)
-			templ_7745c5c3_Err = ui.Head("Keys", "every version of every credential").Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = ui.Head("Keys", "every version of every credential; a key is issued on its tenant's page").Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
