@@ -191,6 +191,11 @@ func (s *Fleet) WaitChange(ctx context.Context, c Change, timeout time.Duration)
 func (s *Fleet) wait(ctx context.Context, timeout time.Duration, applied func(Replica) (bool, *policy.NACK)) Convergence {
 	begun := time.Now()
 	var last Convergence
+	defer func() {
+		if last.Done() {
+			s.catchUp(ctx)
+		}
+	}()
 	for failures := 0; ; {
 		now, err := s.converged(ctx, applied)
 		if err == nil {

@@ -127,6 +127,22 @@ func TestFleet_WaitVersionCountsSilentOnesAsMissing(t *testing.T) {
 	}
 }
 
+func TestFleet_WhatAWaitHasSeenIsShownAtOnce(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	e.feed.set(func() { e.feed.beats = []policy.Heartbeat{e.feed.beat("a", 1, "x", 0)} })
+	if got, err := e.fleet.Replicas(e.ctx); err != nil || len(got) != 1 || got[0].Version != 1 {
+		t.Fatalf("replicas %+v, %v", got, err)
+	}
+	e.feed.set(func() { e.feed.beats = []policy.Heartbeat{e.feed.beat("a", 2, "x", 0)} })
+	if c := e.fleet.WaitVersion(e.ctx, 2, time.Minute); !c.Done() {
+		t.Fatalf("convergence %+v", c)
+	}
+	if got, err := e.fleet.Replicas(e.ctx); err != nil || got[0].Version != 2 {
+		t.Errorf("after the wait the replica is shown with version %d, %v", got[0].Version, err)
+	}
+}
+
 func TestFleet_WaitChangeEndsWhenReplicasHaveTheRecord(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t)

@@ -93,6 +93,19 @@ func (s *Fleet) refreshHealth(ctx context.Context) {
 		return // another one is on its way
 	}
 	defer s.refresh.Unlock()
+	s.takeSnapshot(ctx)
+}
+
+// catchUp makes a snapshot that is younger than the call: what a wait has seen
+// is then on every page that follows.
+func (s *Fleet) catchUp(ctx context.Context) {
+	s.refresh.Lock()
+	defer s.refresh.Unlock()
+	s.takeSnapshot(ctx)
+}
+
+// takeSnapshot asks Redis and PostgreSQL. The caller holds refresh.
+func (s *Fleet) takeSnapshot(ctx context.Context) {
 	var h Health
 	if last := s.cached.Load(); last != nil {
 		h = *last
