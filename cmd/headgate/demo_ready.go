@@ -150,6 +150,9 @@ func (d *demo) announce(took time.Duration) {
 	}
 	port := strconv.Itoa(d.ports.console)
 	t := d.tenants[0]
+	if d.opts.Port == 0 && d.ports.console != defaultDemoPort {
+		fmt.Printf("Port %d or one after it is taken; the console is on %d. --port chooses.\n", defaultDemoPort, d.ports.console)
+	}
 	fmt.Printf(`
 Headgate is up after %.1f s.
 
