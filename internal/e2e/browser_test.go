@@ -145,8 +145,16 @@ func (p *Page) Says(text string) {
 // Becomes waits until a JavaScript expression is true of the page.
 func (p *Page) Becomes(expression string) {
 	p.t.Helper()
-	_, err := chromedp.Run(p.ctx, chromedp.Poll[bool]("!!("+expression+")", chromedp.WithPollingTimeout(20*time.Second)))
-	p.must(err, "wait for "+expression)
+	deadline := time.Now().Add(20 * time.Second)
+	for {
+		_, err := chromedp.Run(p.ctx, chromedp.Poll[bool]("!!("+expression+")", chromedp.WithPollingTimeout(time.Until(deadline))))
+		// A page that is being replaced takes the script's context with it.
+		if err != nil && strings.Contains(err.Error(), "context") && p.ctx.Err() == nil && time.Now().Before(deadline) {
+			continue
+		}
+		p.must(err, "wait for "+expression)
+		return
+	}
 }
 
 // Shot keeps a picture of the page where HEADGATE_E2E_SHOTS names a folder.
