@@ -20,9 +20,9 @@ func followCredentials(o *redis.Options, file string) {
 	o.CredentialsProviderContext = func(context.Context) (string, string, error) {
 		var p config.Problems
 		now, err := redis.ParseURL(config.Secret(&p, "--redis-url", "", file))
-		if err != nil || p.Err() != nil {
-			return user, password, nil
+		if err == nil && p.Err() == nil {
+			return now.Username, now.Password, nil
 		}
-		return now.Username, now.Password, nil
+		return user, password, nil
 	}
 }

@@ -29,7 +29,7 @@ func depsWith(t *testing.T, uid string, programs []string, parts ...string) (str
 	}
 	script := map[string]string{"id": "echo " + uid, "sudo": "exit 1"} // sudo that asks for a password
 	for _, name := range append(programs, "id") {
-		if err := os.WriteFile(filepath.Join(bin, name), []byte("#!/bin/sh\n"+script[name]+"\n"), 0o755); err != nil { //nolint:gosec // a program
+		if err := os.WriteFile(filepath.Join(bin, name), []byte("#!/bin/sh\n"+script[name]+"\n"), 0o755); err != nil {
 			t.Fatal(err)
 		}
 	}

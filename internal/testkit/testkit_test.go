@@ -124,7 +124,7 @@ func TestBrowser_LeavesNoFilesBehind(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(parent) })
-	if err := os.Chmod(parent, 0o755); err != nil { //nolint:gosec // so that it is taken when tests run as root, too
+	if err := os.Chmod(parent, 0o755); err != nil { // so that it is taken when tests run as root, too
 		t.Fatal(err)
 	}
 	t.Setenv("TMPDIR", parent)
