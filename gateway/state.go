@@ -11,6 +11,7 @@ import (
 	"regexp"
 	"strings"
 	"syscall"
+	"time"
 )
 
 // Identity names a replica: ID stays with the state folder, Boot is new at each start.
@@ -31,9 +32,20 @@ var ErrStateInUse = errors.New("another gateway is using this state folder")
 
 const replicaFile = "replica.json"
 
+// How long and how often a folder in use is tried again: the kernel lets go of
+// the lock of a process that was killed a moment after its death, and who starts
+// the next one does not wait for that.
+const (
+	lockPatience = 2 * time.Second
+	lockAgain    = 20 * time.Millisecond
+)
+
 // OpenState opens the folder, making it (0700) when it is not there, locks it and
-// reads or makes the replica's id. Close gives it back.
-func OpenState(dir string) (*State, error) {
+// reads or makes the replica's id. A folder that is in use is waited for, for 2 s.
+// Close gives it back.
+func OpenState(dir string) (*State, error) { return openState(dir, lockPatience) }
+
+func openState(dir string, patience time.Duration) (*State, error) {
 	if dir == "" {
 		return nil, errors.New("--state-dir: is needed")
 	}
@@ -43,7 +55,7 @@ func OpenState(dir string) (*State, error) {
 	if err := os.Chmod(dir, 0o700); err != nil { //nolint:gosec // a folder; MkdirAll leaves an existing one as it is
 		return nil, fmt.Errorf("--state-dir: restrict folder to its owner: %w", err)
 	}
-	lock, err := lockFile(filepath.Join(dir, "lock"))
+	lock, err := lockWithin(filepath.Join(dir, "lock"), patience)
 	if err != nil {
 		return nil, fmt.Errorf("--state-dir %s: %w", dir, err)
 	}
@@ -57,6 +69,16 @@ func OpenState(dir string) (*State, error) {
 
 // Close releases the lock.
 func (s *State) Close() error { return s.lock.Close() }
+
+// lockWithin tries to take the lock until patience is over.
+func lockWithin(path string, patience time.Duration) (*os.File, error) {
+	for end := time.Now().Add(patience); ; <-time.After(lockAgain) {
+		f, err := lockFile(path)
+		if !errors.Is(err, ErrStateInUse) || time.Now().After(end) {
+			return f, err
+		}
+	}
+}
 
 // lockFile takes a lock that ends with the process, however that ends.
 func lockFile(path string) (*os.File, error) {

@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 )
 
 func TestState_IDStaysAndBootIsNew(t *testing.T) {
@@ -43,7 +44,7 @@ func TestState_SecondProcessIsRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer held.Close()
-	if _, err := OpenState(dir); !errors.Is(err, ErrStateInUse) || !strings.Contains(err.Error(), dir) {
+	if _, err := openState(dir, 0); !errors.Is(err, ErrStateInUse) || !strings.Contains(err.Error(), dir) {
 		t.Errorf("second opening: %v", err)
 	}
 }
@@ -80,5 +81,25 @@ func TestState_FolderIsNeeded(t *testing.T) {
 	}
 	if _, err := OpenState(file); err == nil {
 		t.Error("a file is accepted as folder")
+	}
+}
+
+// A replica that is started again right after a kill finds the lock held for a
+// moment more.
+func TestState_WaitsForTheDeadOnesLock(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	dying, err := OpenState(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	time.AfterFunc(200*time.Millisecond, func() { _ = dying.Close() })
+	next, err := openState(dir, time.Minute)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = next.Close() }()
+	if next.Identity.ID != dying.Identity.ID {
+		t.Errorf("the folder's replica is %s, and was %s", next.Identity.ID, dying.Identity.ID)
 	}
 }
