@@ -102,6 +102,29 @@ func TestDirectory_AnswersFromRedisThenFromItsCache(t *testing.T) {
 	}
 }
 
+// TestDirectory_AKeyIsAnsweredOnceItsTenantIsThere: who was told of a key asks
+// for its tenant next, and must not have to ask Redis again.
+func TestDirectory_AKeyIsAnsweredOnceItsTenantIsThere(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	records := []policy.SignedRecord{r.tenantRecord("ten_a", 1, policy.TenantActive)}
+	const rounds = 300
+	for i := range rounds {
+		records = append(records, r.keyRecord(fmt.Sprintf("k%d", i), 1, policy.KeyActive))
+	}
+	d := r.following(t, rarely, records...)
+	untilSubscribed(t, r, 1)
+	for i := range rounds {
+		d.cache.drop(recordID{policy.RecordTenant, "ten_a"}, 0)
+		if key, tenant := d.state(fmt.Sprintf("k%d", i)), d.tenantState("ten_a"); key != "active" || tenant != "active" {
+			t.Fatalf("key is %s, tenant %s", key, tenant)
+		}
+	}
+	if s := d.Stats(); s.Misses != rounds || s.Hits != rounds {
+		t.Fatalf("stats are %+v: want one question for each key and its tenant", s)
+	}
+}
+
 func TestDirectory_UnknownIsRememberedUntilTheKeyIsMade(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

@@ -139,8 +139,9 @@ func (d *Directory) ask(id recordID, f *flight) {
 		if err != nil {
 			break
 		}
+		// Before anybody is told of the key: his next question is for its tenant.
+		d.takeTenant(reply, changes)
 		if d.cache.settle(id, f, o) {
-			d.takeTenant(reply, changes)
 			return
 		}
 	}
