@@ -86,6 +86,9 @@ func TestDirectoryFile_WhatWasNeverConfirmedIsNotBelieved(t *testing.T) {
 	r.put(r.keyRecord("k1", 1, policy.KeyActive)) // without an epoch
 	dir := t.TempDir()
 	d := r.directory(dir, often)
+	// The first poll drops what the stream names. Were it to come after the
+	// lookup, the cache would rightly be empty.
+	until(t, d.changed, "the change followed", func() bool { d.poll(t.Context()); return d.cursor == 1 })
 	stop := start(t, d.Run)
 	if got := d.state("k1"); got != "active" {
 		t.Fatalf("k1 is %s although its record is there", got)

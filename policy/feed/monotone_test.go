@@ -23,6 +23,7 @@ func TestWatcher_NeverGoesBackWhateverHappens(t *testing.T) {
 		dir := t.TempDir()
 		var published []policy.SignedPolicy
 		w := r.watcherOn(r.client, dir, rarely)
+		defer func() { w.saving.Wait() }() // before its folder goes
 		version := func() int64 { return w.version() }
 		high := int64(0)
 		next := func() policy.SignedPolicy {
@@ -46,9 +47,12 @@ func TestWatcher_NeverGoesBackWhateverHappens(t *testing.T) {
 				p.Body = document(999)
 				r.writeRaw(p, nil)
 			},
-			"flush":       func() { r.do("FLUSHALL") },
-			"poll":        func() { w.poll(t.Context()) },
-			"restart":     func() { w = r.watcherOn(r.client, dir, rarely) },
+			"flush": func() { r.do("FLUSHALL") },
+			"poll":  func() { w.poll(t.Context()) },
+			"restart": func() {
+				w.saving.Wait() // as Run does before it returns, however slow the disk
+				w = r.watcherOn(r.client, dir, rarely)
+			},
 			"lose a copy": func() { _ = os.Remove(filepath.Join(dir, policyFile)) },
 		}
 		published = append(published, r.signed(1, 1))
