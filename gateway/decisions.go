@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"bytes"
 	"crypto/subtle"
 	"encoding/json"
 	"errors"
@@ -10,6 +11,7 @@ import (
 	"net/netip"
 	"strconv"
 	"time"
+	"unicode/utf8"
 
 	"github.com/headgate/headgate/policy"
 )
@@ -55,14 +57,9 @@ func (g *Gateway) mayAsk(r *http.Request) bool {
 
 // question is the body of POST /v1/decide.
 type question struct {
-	Key     string            `json:"key"`
-	Tenant  string            `json:"tenant"`
-	Method  string            `json:"method"`
-	Host    string            `json:"host"`
-	Path    string            `json:"path"`
-	IP      string            `json:"ip"`
-	Headers map[string]string `json:"headers"`
-	Cost    json.RawMessage   `json:"cost"`
+	Key, Tenant, Method, Host, Path, IP string
+	Headers                             headerValues
+	Cost                                json.RawMessage
 }
 
 // decision is the answer to it.
@@ -115,19 +112,86 @@ func (g *Gateway) serveDecide(w http.ResponseWriter, r *http.Request) {
 	writeBody(w, http.StatusOK, "application/json", g.decisionOf(&v))
 }
 
-// readQuestion reads the body strictly: what is not understood is an error that
-// names it, never ignored.
+// readQuestion reads the body strictly: an unknown member, one in other letters
+// or one that stands twice is an error that names it. encoding/json would take
+// the last of them, where the service before us may have looked at the first.
 func readQuestion(w http.ResponseWriter, r *http.Request) (*Inbound, error) {
-	dec := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxDecideBody))
-	dec.DisallowUnknownFields()
-	var q question
-	if err := dec.Decode(&q); err != nil {
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxDecideBody))
+	if err != nil {
 		return nil, fmt.Errorf("read body: %w", err)
 	}
-	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-		return nil, errors.New("read body: more than one JSON value")
+	var q question
+	if err := q.read(body); err != nil {
+		return nil, fmt.Errorf("read body: %w", err)
 	}
 	return q.inbound()
+}
+
+func (q *question) read(body []byte) error {
+	if !utf8.Valid(body) {
+		return errors.New("it is not valid UTF-8")
+	}
+	to := map[string]any{
+		"key": &q.Key, "tenant": &q.Tenant, "method": &q.Method, "host": &q.Host, "path": &q.Path,
+		"ip": &q.IP, "headers": &q.Headers, "cost": &q.Cost,
+	}
+	dec := json.NewDecoder(bytes.NewReader(body))
+	if err := readMembers(dec, func(name string) any { return to[name] }); err != nil {
+		return err
+	}
+	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
+		return errors.New("more than one JSON value")
+	}
+	return nil
+}
+
+// headerValues are header fields by name; a name may stand once.
+type headerValues map[string]string
+
+// UnmarshalJSON reads an object of strings.
+func (h *headerValues) UnmarshalJSON(b []byte) error {
+	values := map[string]*string{}
+	err := readMembers(json.NewDecoder(bytes.NewReader(b)), func(name string) any {
+		values[name] = new(string)
+		return values[name]
+	})
+	*h = make(headerValues, len(values))
+	for name, value := range values {
+		(*h)[name] = *value
+	}
+	return err
+}
+
+// readMembers reads an object. to says where the value of a member goes; nil
+// means that there is no such member.
+func readMembers(dec *json.Decoder, to func(name string) any) error {
+	start, err := dec.Token()
+	if err != nil {
+		return err
+	}
+	if start != json.Delim('{') {
+		return errors.New("it is not a JSON object")
+	}
+	for seen := map[string]bool{}; dec.More(); {
+		token, err := dec.Token()
+		if err != nil {
+			return err
+		}
+		name, _ := token.(string)
+		target := to(name)
+		switch {
+		case target == nil:
+			return fmt.Errorf("%q is unknown", name)
+		case seen[name]:
+			return fmt.Errorf("%q stands twice", name)
+		}
+		seen[name] = true
+		if err := dec.Decode(target); err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+	}
+	_, err = dec.Token()
+	return err
 }
 
 func (q *question) inbound() (*Inbound, error) {
