@@ -1,6 +1,7 @@
 package console_test
 
 import (
+	"context"
 	"errors"
 	"testing"
 	"time"
@@ -250,5 +251,42 @@ func TestHealth_HistoryIsOneHourAndNoMore(t *testing.T) {
 		if got := h[i+1].At.Sub(h[i].At); got != 10*time.Second {
 			t.Fatalf("sample %d comes %v after the one before", i+1, got)
 		}
+	}
+}
+
+// slowFeed answers the first ping only when it is let go.
+type slowFeed struct {
+	*fakeFeed
+	asked, letGo chan struct{}
+}
+
+func (f *slowFeed) Ping(ctx context.Context) (time.Duration, error) {
+	select {
+	case f.asked <- struct{}{}:
+		<-f.letGo
+	default:
+	}
+	return f.fakeFeed.Ping(ctx)
+}
+
+func TestFleet_FirstSnapshotIsWaitedForWhoeverMakesIt(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	slow := &slowFeed{fakeFeed: e.feed, asked: make(chan struct{}, 1), letGo: make(chan struct{})}
+	d := e.deps
+	d.Feed = slow
+	fleet := console.NewFleet(d)
+	maker, asker := make(chan console.Health, 1), make(chan console.Health, 1)
+	go func() { maker <- fleet.Health(e.ctx) }()
+	<-slow.asked
+	go func() { asker <- fleet.Health(e.ctx) }()
+	select {
+	case h := <-asker:
+		t.Fatalf("a health was made up before any was known: %+v", h)
+	case <-time.After(50 * time.Millisecond):
+	}
+	close(slow.letGo)
+	if a, b := <-maker, <-asker; !a.RedisUp || !b.RedisUp || !b.FleetKnown {
+		t.Errorf("health is %+v, then %+v", a, b)
 	}
 }

@@ -77,6 +77,21 @@ func (s *Fleet) Health(ctx context.Context) Health {
 	if h := s.cached.Load(); h != nil {
 		return *h
 	}
+	return s.first(ctx)
+}
+
+// first waits for the first snapshot of all, which is on its way elsewhere: a
+// console that has just started knows soon, and must not say until then that
+// nothing can be reached.
+func (s *Fleet) first(ctx context.Context) Health {
+	s.refresh.Lock()
+	defer s.refresh.Unlock()
+	if s.cached.Load() == nil {
+		s.takeSnapshot(ctx)
+	}
+	if h := s.cached.Load(); h != nil {
+		return *h
+	}
 	return Health{}
 }
 
