@@ -219,3 +219,30 @@ func (d Deps) offboard(ctx context.Context, tx Tx, actor Actor, tenantID, reason
 	}
 	return nil
 }
+
+// changeCredential runs fn under the lock of a credential, in one transaction,
+// and wakes the relay. credential says which one it is, as the transaction sees it.
+func (d Deps) changeCredential(ctx context.Context, actor Actor, credential func(Tx) (string, error), fn func(*keyring) error) (Change, error) {
+	if err := actor.need(PermManageKeys); err != nil {
+		return Change{}, err
+	}
+	var c Change
+	err := d.Store.InTx(ctx, func(tx Tx) error {
+		id, err := credential(tx)
+		if err != nil {
+			return err
+		}
+		k, err := d.openKeyring(ctx, tx, actor, id)
+		if err != nil {
+			return err
+		}
+		err = fn(k)
+		c = k.last
+		return err
+	})
+	if err != nil {
+		return Change{}, err
+	}
+	d.Nudge()
+	return c, nil
+}

@@ -265,30 +265,15 @@ func (s *Keys) Resume(ctx context.Context, actor Actor, kid, reason string) (Cha
 
 // change runs fn on a live version under the credential's lock.
 func (s *Keys) change(ctx context.Context, actor Actor, kid string, fn func(*keyring, *KeyVersion) error) (Change, error) {
-	if err := actor.need(PermManageKeys); err != nil {
-		return Change{}, err
-	}
-	var c Change
-	err := s.d.Store.InTx(ctx, func(tx Tx) error {
+	credential := func(tx Tx) (string, error) {
 		v, err := tx.Key(ctx, kid)
-		if err != nil {
-			return err
-		}
-		k, err := s.d.openKeyring(ctx, tx, actor, v.CredentialID)
-		if err != nil {
-			return err
-		}
+		return v.CredentialID, err
+	}
+	return s.d.changeCredential(ctx, actor, credential, func(k *keyring) error {
 		locked := k.find(kid)
 		if !locked.Live() {
 			return conflict("The key is " + string(locked.State) + ", which is final.")
 		}
-		err = fn(k, locked)
-		c = k.last
-		return err
+		return fn(k, locked)
 	})
-	if err != nil {
-		return Change{}, err
-	}
-	s.d.Nudge()
-	return c, nil
 }

@@ -219,29 +219,14 @@ func (s *Rotations) Cancel(ctx context.Context, actor Actor, id, reason string) 
 
 // change runs fn on an open rotation under the credential's lock.
 func (s *Rotations) change(ctx context.Context, actor Actor, id string, fn func(*keyring) error) (Change, error) {
-	if err := actor.need(PermManageKeys); err != nil {
-		return Change{}, err
-	}
-	var c Change
-	err := s.d.Store.InTx(ctx, func(tx Tx) error {
+	credential := func(tx Tx) (string, error) {
 		r, err := tx.Rotation(ctx, id)
-		if err != nil {
-			return err
-		}
-		k, err := s.d.openKeyring(ctx, tx, actor, r.CredentialID)
-		if err != nil {
-			return err
-		}
+		return r.CredentialID, err
+	}
+	return s.d.changeCredential(ctx, actor, credential, func(k *keyring) error {
 		if k.open == nil || k.open.ID != id {
 			return conflict("The rotation is over.")
 		}
-		err = fn(k)
-		c = k.last
-		return err
+		return fn(k)
 	})
-	if err != nil {
-		return Change{}, err
-	}
-	s.d.Nudge()
-	return c, nil
 }
