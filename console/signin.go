@@ -191,7 +191,7 @@ func (g *guard) failed(ctx context.Context, email, network string) {
 	defer g.mu.Unlock()
 	now := g.now()
 	for _, c := range g.charges(email, network) {
-		out, err := g.store.Take(context.WithoutCancel(ctx), []limiter.Charge{c})
+		out, err := g.store.Take(context.WithoutCancel(ctx), &limiter.Draw{Charges: []limiter.Charge{c}})
 		if err != nil || len(out.Levels) != 1 {
 			continue
 		}

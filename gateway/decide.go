@@ -113,7 +113,7 @@ func (g *Gateway) ask(ctx context.Context, d drawn, v *Verdict) {
 		subject = v.Subject
 	}
 	answer := g.limiter.Decide(ctx, limiter.Request{
-		Route: v.Route.Name, Charges: d.charges, Fail: v.Route.Route.OnStoreFailure, Identity: subject, Cost: v.Cost,
+		Route: v.Route.Name, Draw: limiter.Draw{Charges: d.charges}, Fail: v.Route.Route.OnStoreFailure, Identity: subject, Cost: v.Cost,
 	})
 	v.Reason, v.Degraded, v.Deciding = answer.Reason, answer.Degraded, answer.Deciding
 	if !answer.Degraded {

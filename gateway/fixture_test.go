@@ -170,7 +170,7 @@ type brokenStore struct {
 	calls  int
 }
 
-func (s *brokenStore) Take(ctx context.Context, charges []limiter.Charge) (limiter.Outcome, error) {
+func (s *brokenStore) Take(ctx context.Context, draw *limiter.Draw) (limiter.Outcome, error) {
 	s.mu.Lock()
 	s.calls++
 	broken := s.broken
@@ -178,7 +178,7 @@ func (s *brokenStore) Take(ctx context.Context, charges []limiter.Charge) (limit
 	if broken {
 		return limiter.Outcome{}, limiter.ErrStore
 	}
-	return s.Store.Take(ctx, charges)
+	return s.Store.Take(ctx, draw)
 }
 
 func (s *brokenStore) fail(broken bool) { s.mu.Lock(); defer s.mu.Unlock(); s.broken = broken }

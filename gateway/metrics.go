@@ -147,8 +147,8 @@ type meteredStore struct {
 }
 
 // Take decides and counts an error.
-func (s *meteredStore) Take(ctx context.Context, charges []limiter.Charge) (limiter.Outcome, error) {
-	out, err := s.Store.Take(ctx, charges)
+func (s *meteredStore) Take(ctx context.Context, draw *limiter.Draw) (limiter.Outcome, error) {
+	out, err := s.Store.Take(ctx, draw)
 	if err != nil {
 		cause := s.cause(err)
 		s.metrics.store.WithLabelValues(cause).Inc()

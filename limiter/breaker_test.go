@@ -139,7 +139,7 @@ type lateStore struct {
 	release chan error
 }
 
-func (s lateStore) Take(context.Context, []limiter.Charge) (limiter.Outcome, error) {
+func (s lateStore) Take(context.Context, *limiter.Draw) (limiter.Outcome, error) {
 	s.entered <- struct{}{}
 	return limiter.Outcome{}, <-s.release
 }

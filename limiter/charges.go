@@ -17,6 +17,10 @@ const maxField = 1 << 48
 // caller's, not the store's, so it does not count against the store.
 var ErrCharges = errors.New("charges cannot be counted")
 
+// CheckDraw refuses what no store can count exactly. Every Store calls it first;
+// its error wraps ErrCharges.
+func CheckDraw(d *Draw) error { return CheckCharges(d.Charges) }
+
 // CheckCharges refuses what no store can count exactly. Every Store calls it
 // first; its error wraps ErrCharges.
 func CheckCharges(charges []Charge) error {

@@ -13,17 +13,17 @@ import (
 // Decision says so. A call that failed is never repeated, because the store may
 // have charged it.
 func (l *Limiter) Decide(ctx context.Context, req Request) Decision {
-	if len(req.Charges) == 0 {
+	if len(req.Draw.Charges) == 0 {
 		return Decision{Allowed: true, Reason: ReasonAdmitted, Deciding: -1, NowMicros: l.clock.micros()}
 	}
-	if d, never := l.neverPasses(req.Charges); never {
+	if d, never := l.neverPasses(req.Draw.Charges); never {
 		return d
 	}
 	generation, ask := l.breaker.allow()
 	if !ask {
 		return l.withoutStore(req)
 	}
-	out, err := l.ask(ctx, req.Charges)
+	out, err := l.ask(ctx, &req.Draw)
 	l.record(ctx, generation, err)
 	if err != nil {
 		return l.withoutStore(req)
@@ -49,14 +49,14 @@ func (l *Limiter) neverPasses(charges []Charge) (Decision, bool) {
 	return Decision{}, false
 }
 
-func (l *Limiter) ask(ctx context.Context, charges []Charge) (Outcome, error) {
+func (l *Limiter) ask(ctx context.Context, draw *Draw) (Outcome, error) {
 	ctx, cancel := context.WithTimeout(ctx, l.cfg.Budget)
 	defer cancel()
-	out, err := l.cfg.Store.Take(ctx, charges)
+	out, err := l.cfg.Store.Take(ctx, draw)
 	if err != nil {
 		return Outcome{}, err
 	}
-	return out, out.check(len(charges))
+	return out, out.check(len(draw.Charges))
 }
 
 // check finds answers that contradict themselves: they are failures of the

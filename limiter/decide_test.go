@@ -74,7 +74,7 @@ func TestDecide_BlockedAndImpossibleNeedNoStore(t *testing.T) {
 				r.fail(5)
 			}
 			before, _ := r.store.asked()
-			d := r.decide(limiter.Request{Route: "r", Charges: c.charges, Fail: unlimited})
+			d := r.decide(limiter.Request{Route: "r", Draw: limiter.Draw{Charges: c.charges}, Fail: unlimited})
 			after, _ := r.store.asked()
 			if d.Allowed || d.Reason != c.reason || d.Deciding != c.deciding || d.RetryAfterMicros != 0 || d.Degraded {
 				t.Errorf("%s, down %t: %+v", c.name, down, d)
@@ -91,9 +91,9 @@ func TestDecide_LargestWaitDecides(t *testing.T) {
 	r := newRig(t, nil)
 	row := storetest.Tenant("ten_a")
 	n := func(period int64) policy.Numbers { return policy.Numbers{Tokens: 1, Period: period, Burst: 1} }
-	req := limiter.Request{Route: "r", Fail: closed, Charges: []limiter.Charge{
+	req := limiter.Request{Route: "r", Fail: closed, Draw: limiter.Draw{Charges: []limiter.Charge{
 		storetest.Draw(row, "a", n(1000), 1), storetest.Draw(row, "b", n(9000), 1), storetest.Draw(row, "c", n(10), 1),
-	}}
+	}}}
 	if d := r.decide(req); !d.Allowed || d.Reason != limiter.ReasonAdmitted || d.Deciding != -1 || len(d.Levels) != 3 {
 		t.Fatalf("first: %+v", d)
 	}
@@ -157,7 +157,7 @@ func TestDecide_UncountableChargesDoNotCountAgainstTheStore(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
 	req := request(closed)
-	req.Charges[0].Cost = 0
+	req.Draw.Charges[0].Cost = 0
 	for range 50 {
 		if d := r.decide(req); d.Allowed || d.Reason != limiter.ReasonClosed {
 			t.Fatalf("%+v", d)
@@ -220,7 +220,7 @@ func TestDecide_A23_OneBrokenRowDegradesItsOwnRequestsOnly(t *testing.T) {
 // stuckStore answers nothing until its caller gives up.
 type stuckStore struct{}
 
-func (stuckStore) Take(ctx context.Context, _ []limiter.Charge) (limiter.Outcome, error) {
+func (stuckStore) Take(ctx context.Context, _ *limiter.Draw) (limiter.Outcome, error) {
 	<-ctx.Done()
 	return limiter.Outcome{}, fmt.Errorf("%w: %w", limiter.ErrStore, ctx.Err())
 }

@@ -24,11 +24,11 @@ func ExampleLimiter() {
 	}
 	request := limiter.Request{
 		Route: "report",
-		Charges: []limiter.Charge{{
+		Draw: limiter.Draw{Charges: []limiter.Charge{{
 			Row:     limiter.Row{Kind: limiter.RowTenant, Tenant: "ten_a"},
 			LimitID: "plan.requests", Hash: policy.LimitHash("plan.requests"),
 			Numbers: numbers, Cost: 1,
-		}},
+		}}},
 		Fail: policy.StoreFailure{Mode: policy.FailClosed},
 	}
 	for range 3 {

@@ -36,7 +36,7 @@ func (s *fakeStore) asked() (takes, pings int) {
 	return s.takes, s.pings
 }
 
-func (s *fakeStore) Take(ctx context.Context, charges []limiter.Charge) (limiter.Outcome, error) {
+func (s *fakeStore) Take(ctx context.Context, charges *limiter.Draw) (limiter.Outcome, error) {
 	s.mu.Lock()
 	s.takes++
 	down, answer := s.down, s.answer
@@ -95,7 +95,7 @@ func request(fail policy.StoreFailure) limiter.Request {
 	n := policy.Numbers{Tokens: 1, Period: 1000, Burst: 1000}
 	return limiter.Request{
 		Route: "r", Identity: "ten_a", Fail: fail,
-		Charges: []limiter.Charge{storetest.Draw(storetest.Tenant("ten_a"), "l", n, 1)},
+		Draw: limiter.Draw{Charges: []limiter.Charge{storetest.Draw(storetest.Tenant("ten_a"), "l", n, 1)}},
 	}
 }
 

@@ -90,8 +90,8 @@ func (r *Request) fallbackCost() int64 {
 	if r.Cost > 0 {
 		return cost
 	}
-	for i := range r.Charges {
-		cost = max(cost, r.Charges[i].Cost)
+	for i := range r.Draw.Charges {
+		cost = max(cost, r.Draw.Charges[i].Cost)
 	}
 	return cost
 }

@@ -41,7 +41,7 @@ func TestFallback_ChargesTheCost(t *testing.T) {
 	r := newRig(t, nil)
 	r.fail(5)
 	req := request(within(10, 10))
-	req.Charges[0].Cost = 4
+	req.Draw.Charges[0].Cost = 4
 	for i, want := range []bool{true, true, false} {
 		if got := r.decide(req).Allowed; got != want {
 			t.Errorf("cost of the charges, request %d: allowed %t", i, got)

@@ -7,52 +7,22 @@ import (
 	"github.com/headgate/headgate/policy"
 )
 
-// RowKind says whose bucket row a charge lies in.
-type RowKind byte
-
-// Kinds of rows.
-const (
-	RowGlobal     RowKind = 'g'
-	RowTenant     RowKind = 't'
-	RowCredential RowKind = 'c' // lies in its tenant's lane
-	RowIP         RowKind = 'i'
-)
-
-// Row names one row: all buckets of one subject.
-type Row struct {
-	Kind    RowKind
-	Tenant  string // tenant id, for RowTenant and RowCredential
-	Subject string // credential id or canonical client address; "" otherwise
-}
-
-// Charge is one limit that a request draws from.
-type Charge struct {
-	Row     Row
-	LimitID string // scoped name, for reports ("plan.requests")
-	Hash    uint64 // policy.LimitHash(LimitID)
-	Numbers policy.Numbers
-	Cost    int64 // tokens, 1..Numbers.Burst
-}
-
-// Level is what a store knows of one charge's bucket after deciding.
-type Level struct {
-	Units      int64 // after the decision, in 1/Numbers.Period tokens (see policy.Numbers)
-	WaitMicros int64 // 0 when the bucket could pay, else the exact wait until it can
-}
-
-// Outcome is a store's answer for one request. Levels has one entry per charge.
-type Outcome struct {
-	Admitted  bool
-	NowMicros int64 // store's clock, Unix µs
-	Levels    []Level
-}
-
-// Store holds token buckets and decides all charges of a request together: all
-// are charged or none. Implementations are safe for concurrent use.
+// Store holds the shared state and decides a request as a whole: everything is
+// taken or nothing. Implementations are safe for concurrent use. Every error wraps
+// ErrStore and means that the outcome is unknown: the store was not asked, or did
+// not answer within ctx. A caller never repeats a call that failed.
 type Store interface {
-	// Take decides. An error means that the outcome is unknown: the store was
-	// not asked, or did not answer within ctx. It is never retried by the caller.
-	Take(ctx context.Context, charges []Charge) (Outcome, error)
+	// Take decides. It keeps nothing of d.
+	Take(ctx context.Context, d *Draw) (Outcome, error)
+	// Amend makes the corrections together. A call with an id takes effect once,
+	// however often it is repeated within an hour; "" always takes effect.
+	Amend(ctx context.Context, id string, corrections []Amendment) error
+	// Renew lets each lease last for its hold from now on, and says which are
+	// held. A lease that the store has lost (a flush, a failover, a clock that
+	// jumped) is made again if there is a place for it.
+	Renew(ctx context.Context, leases []Lease) (held []bool, err error)
+	// Release ends leases. One that is unknown or has ended changes nothing.
+	Release(ctx context.Context, leases []Lease) error
 	// Ping asks whether the store can serve; the breaker probes with it.
 	Ping(ctx context.Context) error
 }
@@ -86,7 +56,7 @@ const (
 // Request is what the gateway asks about one request.
 type Request struct {
 	Route    string
-	Charges  []Charge
+	Draw     Draw
 	Fail     policy.StoreFailure
 	Identity string // subject of the fallback bucket: tenant or address
 	Cost     int64  // tokens charged to the fallback; 0 means the largest of the charges

@@ -47,18 +47,18 @@ func ended(ctx context.Context) error {
 
 // Take decides all charges together. It fails only when ctx has ended or the
 // charges cannot be counted.
-func (s *Store) Take(ctx context.Context, charges []limiter.Charge) (limiter.Outcome, error) {
+func (s *Store) Take(ctx context.Context, d *limiter.Draw) (limiter.Outcome, error) {
 	if err := ended(ctx); err != nil {
 		return limiter.Outcome{}, err
 	}
-	if err := limiter.CheckCharges(charges); err != nil {
+	if err := limiter.CheckDraw(d); err != nil {
 		return limiter.Outcome{}, fmt.Errorf("%w: %w", limiter.ErrStore, err)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := s.now().UnixMicro()
 	s.sweep(now)
-	return s.decide(now, charges), nil
+	return s.decide(now, d.Charges), nil
 }
 
 func (s *Store) decide(now int64, charges []limiter.Charge) limiter.Outcome {
@@ -148,3 +148,12 @@ func (s *Store) Rows() int {
 	defer s.mu.Unlock()
 	return len(s.rows)
 }
+
+// Amend is not there yet.
+func (s *Store) Amend(context.Context, string, []limiter.Amendment) error { return limiter.ErrStore }
+
+// Renew is not there yet.
+func (s *Store) Renew(context.Context, []limiter.Lease) ([]bool, error) { return nil, limiter.ErrStore }
+
+// Release is not there yet.
+func (s *Store) Release(context.Context, []limiter.Lease) error { return limiter.ErrStore }

@@ -27,7 +27,7 @@ func TestStore_ForgetsRowsThatAreFullAgain(t *testing.T) {
 	n := policy.Numbers{Tokens: 1, Period: 1000, Burst: 10}
 	draw := func(tenant string) {
 		charges := []limiter.Charge{storetest.Draw(storetest.Tenant(tenant), "l", n, 1)}
-		if _, err := store.Take(context.Background(), charges); err != nil {
+		if _, err := store.Take(context.Background(), &limiter.Draw{Charges: charges}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -50,7 +50,7 @@ func benchTake(b *testing.B, store limiter.Store, limits int) {
 			for i := range charges {
 				charges[i] = storetest.Draw(storetest.Tenant(tenant), limitNames[i], n, 1)
 			}
-			if _, err := store.Take(context.Background(), charges); err != nil {
+			if _, err := store.Take(context.Background(), &limiter.Draw{Charges: charges}); err != nil {
 				b.Error(err)
 				return
 			}

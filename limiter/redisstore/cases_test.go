@@ -253,9 +253,9 @@ func TestLimiter_R014_LargeNumbersAreExactToTheUnit(t *testing.T) {
 		if d.NowMicros != w.clock.Now() {
 			t.Errorf("time came back as %d, want %d", d.NowMicros, w.clock.Now())
 		}
-		_, err := w.store.Take(context.Background(), []limiter.Charge{
+		_, err := w.store.Take(context.Background(), &limiter.Draw{Charges: []limiter.Charge{
 			storetest.Draw(storetest.Tenant("ten_a"), "l", policy.Numbers{Tokens: 33, Period: 32, Burst: 1<<48 - 1}, 1),
-		})
+		}})
 		if err == nil {
 			t.Error("2^53 units were taken for countable")
 		}

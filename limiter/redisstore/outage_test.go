@@ -190,7 +190,7 @@ func TestStore_LateRepliesNeverAnswerAnotherRequest(t *testing.T) {
 			}
 			for range 100 {
 				ctx, cancel := context.WithTimeout(context.Background(), 5*time.Millisecond)
-				out, err := store.Take(ctx, []limiter.Charge{charge})
+				out, err := store.Take(ctx, &limiter.Draw{Charges: []limiter.Charge{charge}})
 				cancel()
 				switch {
 				case err != nil:

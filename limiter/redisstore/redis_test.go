@@ -143,7 +143,7 @@ func crowd(t testing.TB, on []*redisstore.Store, callers, each int, n policy.Num
 	for i := range callers {
 		wg.Go(func() {
 			for range each {
-				out, err := on[i%len(on)].Take(context.Background(), []limiter.Charge{storetest.Draw(tenant, "l", n, 1)})
+				out, err := on[i%len(on)].Take(context.Background(), &limiter.Draw{Charges: []limiter.Charge{storetest.Draw(tenant, "l", n, 1)}})
 				switch {
 				case err != nil:
 					t.Error(err)
@@ -256,7 +256,7 @@ func TestLimiter_R036_ALostReplyIsChargedOnceAndNeverReplayed(t *testing.T) {
 		eventually(t, "a connection", func() bool { return store.Ping(within(t, time.Second)) == nil })
 		before := left()
 		between.mute(true)
-		_, err := store.Take(within(t, 30*time.Millisecond), []limiter.Charge{storetest.Draw(tenant, "l", n, 1)})
+		_, err := store.Take(within(t, 30*time.Millisecond), &limiter.Draw{Charges: []limiter.Charge{storetest.Draw(tenant, "l", n, 1)}})
 		between.mute(false)
 		if !errors.Is(err, limiter.ErrStore) || redisstore.Cause(err) != "timeout" {
 			t.Fatalf("round %d: %v", round, err)

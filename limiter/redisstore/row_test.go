@@ -36,7 +36,7 @@ func newRig(t testing.TB) rig {
 
 func take(t testing.TB, s limiter.Store, charges ...limiter.Charge) limiter.Outcome {
 	t.Helper()
-	out, err := s.Take(context.Background(), charges)
+	out, err := s.Take(context.Background(), &limiter.Draw{Charges: charges})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -260,7 +260,7 @@ func TestRow_AnyBytesAreARowOrAbsent(t *testing.T) {
 		}
 		r.plant(rt, value, 0)
 		for range 2 {
-			out, err := r.virtual.Take(context.Background(), []limiter.Charge{storetest.Draw(tenant, "l", small, 1)})
+			out, err := r.virtual.Take(context.Background(), &limiter.Draw{Charges: []limiter.Charge{storetest.Draw(tenant, "l", small, 1)}})
 			if err != nil || out.Levels[0].Units > small.Full() || out.Levels[0].WaitMicros > small.Period {
 				rt.Fatalf("%x: %+v, %v", value, out, err)
 			}

@@ -37,14 +37,14 @@ func New(client redis.UniversalClient, opts Options) *Store {
 // Take decides all charges together. It returns when ctx ends, whatever Redis
 // does; the request may then have been charged. Every error wraps
 // limiter.ErrStore; Cause names its kind.
-func (s *Store) Take(ctx context.Context, charges []limiter.Charge) (limiter.Outcome, error) {
-	if err := limiter.CheckCharges(charges); err != nil {
+func (s *Store) Take(ctx context.Context, d *limiter.Draw) (limiter.Outcome, error) {
+	if err := limiter.CheckDraw(d); err != nil {
 		return limiter.Outcome{}, storeError("take", err)
 	}
 	if err := ctx.Err(); err != nil {
 		return limiter.Outcome{}, storeError("take", err)
 	}
-	out, err := s.waiting.take(ctx, s.pack(charges))
+	out, err := s.waiting.take(ctx, s.pack(d.Charges))
 	if err != nil {
 		return limiter.Outcome{}, storeError("take", err)
 	}
@@ -90,3 +90,12 @@ func (s *Store) Ping(ctx context.Context) error {
 func storeError(action string, err error) error {
 	return fmt.Errorf("%s: %w: %w", action, limiter.ErrStore, err)
 }
+
+// Amend is not there yet.
+func (s *Store) Amend(context.Context, string, []limiter.Amendment) error { return limiter.ErrStore }
+
+// Renew is not there yet.
+func (s *Store) Renew(context.Context, []limiter.Lease) ([]bool, error) { return nil, limiter.ErrStore }
+
+// Release is not there yet.
+func (s *Store) Release(context.Context, []limiter.Lease) error { return limiter.ErrStore }

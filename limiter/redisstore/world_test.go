@@ -80,7 +80,7 @@ func (w world) draw(limit string, n policy.Numbers, cost int64) limiter.Decision
 
 func (w world) all(charges ...limiter.Charge) limiter.Decision {
 	w.t.Helper()
-	d := w.Decide(context.Background(), limiter.Request{Route: "r", Charges: charges, Fail: closed})
+	d := w.Decide(context.Background(), limiter.Request{Route: "r", Draw: limiter.Draw{Charges: charges}, Fail: closed})
 	if d.Degraded {
 		w.t.Fatalf("the store failed: %+v", d)
 	}

@@ -24,7 +24,7 @@ func frozenClock(t *testing.T, s limiter.Store, _ Clock) {
 	for range callers {
 		wg.Go(func() {
 			for range each {
-				out, err := s.Take(context.Background(), []limiter.Charge{Draw(Tenant("ten_a"), "l", n, 1)})
+				out, err := s.Take(context.Background(), &limiter.Draw{Charges: []limiter.Charge{Draw(Tenant("ten_a"), "l", n, 1)}})
 				if err != nil {
 					t.Error(err)
 				}

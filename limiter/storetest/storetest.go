@@ -93,7 +93,7 @@ func hash(s string) uint64 {
 // take decides or fails the test.
 func take(t testing.TB, s limiter.Store, charges ...limiter.Charge) limiter.Outcome {
 	t.Helper()
-	out, err := s.Take(context.Background(), charges)
+	out, err := s.Take(context.Background(), &limiter.Draw{Charges: charges})
 	if err != nil {
 		t.Fatalf("take: %v", err)
 	}
@@ -124,7 +124,7 @@ func uncountable(t *testing.T, s limiter.Store, _ Clock) {
 		"cost over burst":   {Draw(row, "l", good, 6)},
 		"limit named twice": {Draw(row, "l", good, 1), Draw(row, "l", good, 1)},
 	} {
-		_, err := s.Take(context.Background(), charges)
+		_, err := s.Take(context.Background(), &limiter.Draw{Charges: charges})
 		if !errors.Is(err, limiter.ErrStore) || !errors.Is(err, limiter.ErrCharges) {
 			t.Errorf("%s: error %v, want ErrStore and ErrCharges", name, err)
 		}
@@ -135,7 +135,7 @@ func endedContext(t *testing.T, s limiter.Store, _ Clock) {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	n := policy.Numbers{Tokens: 1, Period: 1000, Burst: 5}
-	if _, err := s.Take(ctx, []limiter.Charge{Draw(Tenant("ten_a"), "l", n, 1)}); !errors.Is(err, limiter.ErrStore) {
+	if _, err := s.Take(ctx, &limiter.Draw{Charges: []limiter.Charge{Draw(Tenant("ten_a"), "l", n, 1)}}); !errors.Is(err, limiter.ErrStore) {
 		t.Errorf("take: error %v, want ErrStore", err)
 	}
 	if err := s.Ping(ctx); !errors.Is(err, limiter.ErrStore) {

@@ -101,7 +101,7 @@ func agreesWithModel(t *testing.T, s limiter.Store, clock Clock) {
 		for i, st := range steps {
 			clock.Advance(time.Duration(st.move(lastWait)) * time.Microsecond)
 			charges := inTrace(prefix, st.charges)
-			got, err := s.Take(t.Context(), charges)
+			got, err := s.Take(t.Context(), &limiter.Draw{Charges: charges})
 			if err != nil {
 				rt.Fatalf("step %d: %v", i, err)
 			}
