@@ -24,23 +24,26 @@ func (g *Gateway) serveCheck(w http.ResponseWriter, r *http.Request) {
 	}
 	v := g.decide(r.Context(), &in)
 	out := &styledWriter{ResponseWriter: w, nginx: r.URL.Query().Get("style") == "nginx"}
+	g.writeDebug(w.Header(), r, &v)
 	if !v.Allowed {
 		g.writeRefusal(out, &v, r.Header.Get("Origin"))
 		return
 	}
-	h := w.Header()
-	g.writeHeaders(h, &v)
-	g.writeDebug(h, r, &v)
-	if v.Tenant != "" {
-		h.Set(headerTenant, v.Tenant)
-	}
-	if v.Credential != "" {
-		h.Set(headerCredential, v.Credential)
-	}
-	if v.Route != nil {
-		h.Set("X-Headgate-Route", v.Route.Name)
-	}
+	g.writeAdmission(w.Header(), &v)
 	out.WriteHeader(http.StatusOK)
+}
+
+// writeAdmission tells a proxy what it should know of a request that it may
+// forward: the limits, and who is calling.
+func (g *Gateway) writeAdmission(h http.Header, v *Verdict) {
+	g.writeHeaders(h, v)
+	for name, value := range map[string]string{
+		headerTenant: v.Tenant, headerCredential: v.Credential, headerRoute: v.routeName(), headerLease: v.Lease,
+	} {
+		if value != "" {
+			h.Set(name, value)
+		}
+	}
 }
 
 // describe reads which request is meant. Two descriptions that differ are an

@@ -73,8 +73,10 @@ type Config struct {
 	DecideListen    string        // /v1/check, /v1/decide; "" for none
 	DecideToken     string        // for callers that are not on loopback
 	AdminListen     string        // /metrics, /healthz, /readyz; "" for none
-	GRPCListen      string        // reserved
-	AddrFile        string        // written with the bound addresses; "" for none
+	GRPCListen      string        // Envoy's services; "" for none
+	// GRPCDoor makes the server for GRPCListen.
+	GRPCDoor func(*Gateway) (Door, error)
+	AddrFile string // written with the bound addresses; "" for none
 
 	Budget          time.Duration // of a decision; default 25 ms
 	FallbackEntries int           // default: the limiter's
@@ -94,6 +96,9 @@ func (c *Config) check() error {
 	if c.Policies == nil || c.Directory == nil || c.Reporter == nil || c.Store == nil {
 		bad = append(bad, errors.New("policies, directory, reporter and store are all needed"))
 	}
+	if c.GRPCListen != "" && c.GRPCDoor == nil {
+		bad = append(bad, errors.New("--grpc-listen: this build has no server for it"))
+	}
 	if c.Identity.ID == "" || c.Identity.Boot == "" {
 		bad = append(bad, errors.New("--state-dir: the replica has no id"))
 	}
@@ -106,13 +111,10 @@ func (c *Config) check() error {
 // Problems reports everything that is wrong with the plain values, each under
 // the flag that sets it.
 func (c *Config) Problems(add func(setting, format string, args ...any)) {
-	if c.GRPCListen != "" {
-		add("--grpc-listen", "is not supported yet")
+	if c.Listen == "" && c.DecideListen == "" && c.GRPCListen == "" {
+		add("--listen", "is needed, or --decide-listen or --grpc-listen: a gateway without a door decides nothing")
 	}
-	if c.Listen == "" && c.DecideListen == "" {
-		add("--listen", "is needed, or --decide-listen: a gateway without a door decides nothing")
-	}
-	for _, l := range [][2]string{{"--listen", c.Listen}, {"--decide-listen", c.DecideListen}, {"--admin-listen", c.AdminListen}} {
+	for _, l := range [][2]string{{"--listen", c.Listen}, {"--decide-listen", c.DecideListen}, {"--admin-listen", c.AdminListen}, {"--grpc-listen", c.GRPCListen}} {
 		if _, _, err := net.SplitHostPort(l[1]); l[1] != "" && err != nil {
 			add(l[0], "%q is not HOST:PORT", l[1])
 		}
@@ -120,8 +122,10 @@ func (c *Config) Problems(add func(setting, format string, args ...any)) {
 	if problem := c.upstreamProblem(); problem != "" {
 		add("--upstream", "%s", problem)
 	}
-	if c.DecideListen != "" && !onLoopback(c.DecideListen) && c.DecideToken == "" {
-		add("--decide-token-file", "is needed, because --decide-listen %s is not on loopback", c.DecideListen)
+	for _, l := range [][2]string{{"--decide-listen", c.DecideListen}, {"--grpc-listen", c.GRPCListen}} {
+		if l[1] != "" && !onLoopback(l[1]) && c.DecideToken == "" {
+			add("--decide-token-file", "is needed, because %s %s is not on loopback", l[0], l[1])
+		}
 	}
 	if c.DecideToken != "" && len(c.DecideToken) < minToken {
 		add("--decide-token-file", "holds a token of less than %d characters", minToken)

@@ -48,10 +48,13 @@ func (g *Gateway) DecideHandler() http.Handler {
 // mayAsk reports whether the caller may use the decisions door. The token has a
 // header of its own because Authorization carries the key that is asked about.
 func (g *Gateway) mayAsk(r *http.Request) bool {
-	if peerAddress(r.RemoteAddr).IsLoopback() {
+	return g.mayAskFrom(peerAddress(r.RemoteAddr), r.Header.Get(headerToken))
+}
+
+func (g *Gateway) mayAskFrom(peer netip.Addr, token string) bool {
+	if plain(peer).IsLoopback() {
 		return true
 	}
-	token := r.Header.Get(headerToken)
 	return g.cfg.DecideToken != "" && subtle.ConstantTimeCompare([]byte(token), []byte(g.cfg.DecideToken)) == 1
 }
 

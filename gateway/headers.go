@@ -20,6 +20,8 @@ const (
 	headerCredential = "X-Headgate-Credential"
 	headerStatus     = "X-Headgate-Status"
 	headerToken      = "X-Headgate-Decide-Token"
+	headerRoute      = "X-Headgate-Route"
+	headerLease      = "X-Headgate-Lease"
 )
 
 // maxInteger is the largest integer of a structured field (RFC 9651, 3.3.1).

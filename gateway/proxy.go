@@ -252,7 +252,13 @@ func (g *Gateway) upstreamFailed(w http.ResponseWriter, r *http.Request, err err
 
 // writeDebug names the policy version to callers that ask, where that is allowed.
 func (g *Gateway) writeDebug(h http.Header, r *http.Request, v *Verdict) {
-	if g.cfg.DebugHeader && v.Policy != nil && r.Header.Get(headerDebug) == "1" {
+	if r.Header.Get(headerDebug) == "1" {
+		g.writeVersion(h, v)
+	}
+}
+
+func (g *Gateway) writeVersion(h http.Header, v *Verdict) {
+	if g.cfg.DebugHeader && v.Policy != nil {
 		h.Set(headerPolicy, "v"+strconv.FormatInt(v.Policy.Version, 10))
 	}
 }

@@ -17,7 +17,7 @@ import (
 func (f *fixture) live() *httptest.Server {
 	f.t.Helper()
 	s := httptest.NewUnstartedServer(nil)
-	s.Config = f.g.server(f.g.ProxyHandler())
+	s.Config = f.g.httpServer(f.g.ProxyHandler())
 	s.Start()
 	f.t.Cleanup(s.Close)
 	return s

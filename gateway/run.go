@@ -26,13 +26,25 @@ type Bound struct {
 	Proxy  string `json:"proxy"`
 	Decide string `json:"decide"`
 	Admin  string `json:"admin"`
+	GRPC   string `json:"grpc"`
 }
 
 // door is one listener with its server.
 type door struct {
 	name     string
 	listener net.Listener
-	server   *http.Server
+	server   Door
+}
+
+// httpDoor is a Door on net/http.
+type httpDoor struct{ *http.Server }
+
+// Serve answers until the server is closed.
+func (d httpDoor) Serve(l net.Listener) error {
+	if err := d.Server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+		return fmt.Errorf("serve http: %w", err)
+	}
+	return nil
 }
 
 // Run listens, serves until ctx ends, then stops in order: readiness off, doors
@@ -69,13 +81,13 @@ func (g *Gateway) serve(ctx context.Context, doors []door) error {
 	g.warm(background)
 	for _, d := range doors {
 		servers.Go(func() {
-			if err := d.server.Serve(d.listener); !errors.Is(err, http.ErrServerClosed) {
+			if err := d.server.Serve(d.listener); err != nil {
 				failed <- fmt.Errorf("%s door stopped: %w", d.name, err)
 			}
 		})
 	}
 	g.cfg.Log.Info("gateway runs", "replica", g.cfg.Identity.ID, "boot", g.cfg.Identity.Boot, "build", g.cfg.Build,
-		"proxy", g.bound.Proxy, "decide", g.bound.Decide, "admin", g.bound.Admin)
+		"proxy", g.bound.Proxy, "decide", g.bound.Decide, "admin", g.bound.Admin, "grpc", g.bound.GRPC)
 	var err error
 	select {
 	case <-ctx.Done():
@@ -127,14 +139,20 @@ func (g *Gateway) listen(ctx context.Context) ([]door, error) {
 	var problems []error
 	for _, want := range []struct {
 		name, flag, addr string
-		handler          http.Handler
+		server           func(*Gateway) (Door, error)
 		bound            *string
 	}{
-		{"proxy", "--listen", g.cfg.Listen, g.ProxyHandler(), &g.bound.Proxy},
-		{"decide", "--decide-listen", g.cfg.DecideListen, g.DecideHandler(), &g.bound.Decide},
-		{"admin", "--admin-listen", g.cfg.AdminListen, g.AdminHandler(), &g.bound.Admin},
+		{"proxy", "--listen", g.cfg.Listen, g.serverOf(g.ProxyHandler()), &g.bound.Proxy},
+		{"decide", "--decide-listen", g.cfg.DecideListen, g.serverOf(g.DecideHandler()), &g.bound.Decide},
+		{"grpc", "--grpc-listen", g.cfg.GRPCListen, g.cfg.GRPCDoor, &g.bound.GRPC},
+		{"admin", "--admin-listen", g.cfg.AdminListen, g.serverOf(g.AdminHandler()), &g.bound.Admin},
 	} {
 		if want.addr == "" {
+			continue
+		}
+		server, err := want.server(g)
+		if err != nil {
+			problems = append(problems, fmt.Errorf("%s: %w", want.flag, err))
 			continue
 		}
 		l, err := new(net.ListenConfig).Listen(ctx, "tcp", want.addr)
@@ -143,7 +161,7 @@ func (g *Gateway) listen(ctx context.Context) ([]door, error) {
 			continue
 		}
 		*want.bound = l.Addr().String()
-		doors = append(doors, door{want.name, l, g.server(want.handler)})
+		doors = append(doors, door{want.name, l, server})
 	}
 	if len(problems) > 0 {
 		closeAll(doors)
@@ -152,9 +170,13 @@ func (g *Gateway) listen(ctx context.Context) ([]door, error) {
 	return doors, nil
 }
 
-// server has the limits that every door needs. There is no limit on the whole
-// request: uploads and streams may be long.
-func (g *Gateway) server(h http.Handler) *http.Server {
+// serverOf has the limits that every HTTP door needs. There is no limit on the
+// whole request: uploads and streams may be long.
+func (g *Gateway) serverOf(h http.Handler) func(*Gateway) (Door, error) {
+	return func(*Gateway) (Door, error) { return httpDoor{g.httpServer(h)}, nil }
+}
+
+func (g *Gateway) httpServer(h http.Handler) *http.Server {
 	return &http.Server{
 		Handler: h, ReadHeaderTimeout: readHeaderTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeaderBytes,
 		DisableGeneralOptionsHandler: true,

@@ -25,6 +25,30 @@ type Inbound struct {
 	Tenant      string // set when a trusted caller has authenticated the tenant itself
 	Cost        int64  // tokens; 0: the route's
 	RequestID   string
+
+	RouteName string // set when a trusted caller names the route: method, host and path match nothing
+	User      string // set when a trusted caller names the user
+	UserKnown bool
+	// Peek asks without charging: what would be the answer now.
+	Peek bool
+	// Budget is the longest time that the limits may take, where it is shorter
+	// than the gateway's. 0: the gateway's.
+	Budget time.Duration
+	// Body is the request's, at a door that has it; nil elsewhere.
+	Body *Body
+	// Query is the raw query of the request's target.
+	Query string
+	// Ends says that the door sees the end of the request, and calls
+	// Verdict.End then. Otherwise the answer carries a lease token.
+	Ends bool
+}
+
+// Body is as much of a request's body as cost and limits may look at.
+type Body struct {
+	ContentType string
+	Encoding    string // Content-Encoding
+	Peek        []byte // the beginning
+	Whole       bool   // Peek is all of it
 }
 
 // Class sorts decisions for the accounts: a replica's received requests are the
@@ -65,6 +89,9 @@ type Verdict struct {
 	NotAfter   *time.Time
 	Cost       int64
 	RequestID  string
+	// Lease is the token for release and settle at doors that do not see the end
+	// of a request; "" when there is nothing to release or settle.
+	Lease string
 
 	Limits           []LimitState // in order of evaluation; nil when degraded
 	Deciding         int          // index into Limits; -1 when none refused
