@@ -316,9 +316,9 @@ func TestLimiter_R020_ZeroBlocksAndNothingElseDoes(t *testing.T) {
 		if d := w.all(); !d.Allowed { // an unlimited limit is no charge at all
 			t.Errorf("no charges: %+v", d)
 		}
-		d := w.Decide(context.Background(), limiter.Request{Fail: closed, Charges: []limiter.Charge{
+		d := w.Decide(context.Background(), limiter.Request{Fail: closed, Draw: limiter.Draw{Charges: []limiter.Charge{
 			storetest.Draw(storetest.Tenant("ten_a"), "l", policy.Numbers{Tokens: -1, Period: 1, Burst: 5}, 1),
-		}})
+		}}})
 		if d.Allowed {
 			t.Errorf("a limit of -1 admits: %+v", d)
 		}
@@ -406,9 +406,9 @@ func TestLimiter_R043_GatewaysClocksDoNotMatter(t *testing.T) {
 			if i%2 == 1 {
 				l = behind
 			}
-			d := l.Decide(context.Background(), limiter.Request{Route: "r", Fail: closed, Charges: []limiter.Charge{
+			d := l.Decide(context.Background(), limiter.Request{Route: "r", Fail: closed, Draw: limiter.Draw{Charges: []limiter.Charge{
 				storetest.Draw(storetest.Tenant("ten_a"), "l", n, 1),
-			}})
+			}}})
 			if d.Allowed {
 				passed++
 			}

@@ -16,8 +16,8 @@ import (
 
 var small = policy.Numbers{Tokens: 1, Period: 1_000_000, Burst: 5}
 
-func one(limit string) []limiter.Charge {
-	return []limiter.Charge{storetest.Draw(storetest.Tenant("ten_a"), limit, small, 1)}
+func one(limit string) *limiter.Draw {
+	return &limiter.Draw{Charges: []limiter.Charge{storetest.Draw(storetest.Tenant("ten_a"), limit, small, 1)}}
 }
 
 func bulk(s string) string { return fmt.Sprintf("$%d\r\n%s\r\n", len(s), s) }
@@ -68,7 +68,7 @@ func TestLimiter_R046_OddRepliesAreFailures(t *testing.T) {
 				t.Errorf("ping: %v, want ErrStore", err)
 			}
 			l := limiterOn(t, store, time.Now)
-			d := l.Decide(context.Background(), limiter.Request{Route: "r", Charges: one("l"), Fail: closed})
+			d := l.Decide(context.Background(), limiter.Request{Route: "r", Draw: *one("l"), Fail: closed})
 			if d.Allowed || !d.Degraded || d.Reason != limiter.ReasonClosed || d.Levels != nil {
 				t.Errorf("decision: %+v", d)
 			}

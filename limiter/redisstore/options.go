@@ -1,14 +1,14 @@
 package redisstore
 
 import (
-	"errors"
+	"context"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/maintnotifications"
 )
 
-// Time limits of a client from ClientOptions. A decision has its own, shorter
+// Time limits of a client for decisions. A decision has its own, shorter
 // budget; these bound what has none, such as a handshake that nobody waits for
 // any more.
 const (
@@ -18,13 +18,17 @@ const (
 	poolSize    = 16
 )
 
-var errURL = errors.New("not a Redis URL: want redis://user:password@host:port/db, rediss://… or unix://…")
-
-// Options name where a Store's rows lie.
+// Options name where a Store's rows lie, and what it costs at most.
 type Options struct {
 	Namespace  string // first part of every key; default "hg"
 	Deployment string // key of the hashes that stand for identifiers
-	Writers    int    // calls in flight at once, 1..64; default 4
+	Writers    int    // calls in flight at once (in a Cluster: per lane), 1..64; default 4
+	// Budget is the longest that a decision may take; Open raises the client's
+	// time limits to it where they are below.
+	Budget time.Duration
+	// Credentials, if not nil, gives each new connection of Open's client its user
+	// and password, so that a password may change while the process runs.
+	Credentials func(ctx context.Context) (user, password string, err error)
 }
 
 func (o Options) withDefaults() Options {
@@ -38,44 +42,74 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// ClientOptions are the options for a URL such as redis://user:pass@host:6379/0
-// or unix:///path: a call ends with its context, nothing is ever retried
-// (a replayed script would charge twice), and the number of connections has a
-// hard bound, pool_size in the URL or 16. The error never quotes the URL.
-func ClientOptions(url string) (*redis.Options, error) {
-	opts, err := redis.ParseURL(url)
-	if err != nil { // it would quote the URL, password included
-		return nil, errURL
+// Open makes a Store on the Redis behind a URL (see ParseURL), with a client of
+// its own that Close ends. It does not connect: an unreachable Redis shows at the
+// first call.
+func Open(url string, opts Options) (*Store, error) {
+	universal, kind, err := ParseURL(url)
+	if err != nil {
+		return nil, err
 	}
-	if opts.PoolSize == 0 {
-		opts.PoolSize = poolSize
+	universal.CredentialsProviderContext = opts.Credentials
+	fitDecisions(universal)
+	fitBudget(opts.Budget, &universal.DialTimeout, &universal.ReadTimeout, &universal.WriteTimeout, &universal.PoolTimeout)
+	s := New(newClient(universal, kind), opts)
+	s.close = s.client.Close
+	return s, nil
+}
+
+// fitDecisions makes options fit for decisions: a call ends with its context,
+// nothing is ever retried (a replayed script would charge twice), and the
+// number of connections to a node has a hard bound, pool_size in the URL or 16.
+func fitDecisions(o *redis.UniversalOptions) {
+	if o.PoolSize == 0 {
+		o.PoolSize = poolSize
 	}
-	opts.MaxActiveConns = opts.PoolSize // PoolSize alone is no bound
-	opts.MinIdleConns = opts.PoolSize / 4
+	o.MaxActiveConns = o.PoolSize // PoolSize alone is no bound
+	o.MinIdleConns = o.PoolSize / 4
 	// After PoolSize failed dials in a row go-redis dials once a second only,
 	// which would put off the return of a store that is back; MaxActiveConns is
 	// the bound, so the size may be what an outage of hours does not reach.
-	opts.PoolSize = 1 << 16
-	opts.MaxConcurrentDials = opts.MaxActiveConns
-	opts.PipelinePoolSize = -1
-	opts.ContextTimeoutEnabled = true
-	opts.MaxRetries = -1
-	opts.DialerRetries = 1
-	opts.DialTimeout = dialTimeout
-	opts.ReadTimeout = ioTimeout
-	opts.WriteTimeout = ioTimeout
-	opts.PoolTimeout = poolTimeout
+	o.PoolSize = 1 << 16
+	o.MaxConcurrentDials = o.MaxActiveConns
+	o.PipelinePoolSize = -1
+	o.ContextTimeoutEnabled = true
+	o.MaxRetries = -1
+	o.DialerRetries = 1
+	o.DialTimeout = dialTimeout
+	o.ReadTimeout = ioTimeout
+	o.WriteTimeout = ioTimeout
+	o.PoolTimeout = poolTimeout
 	// Neither is needed, and a user confined to what docs/redis.md lists may
 	// send neither.
-	opts.DisableIdentity = true
-	opts.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
-	return opts, nil
+	o.DisableIdentity = true
+	o.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
+}
+
+// fitBudget raises time limits that are below the budget of a decision, which
+// they would otherwise cut short.
+func fitBudget(budget time.Duration, limits ...*time.Duration) {
+	for _, limit := range limits {
+		*limit = max(*limit, budget)
+	}
+}
+
+// ClientOptions are the options for decisions on the one server behind a URL.
+// Open does the same for every kind.
+func ClientOptions(url string) (*redis.Options, error) {
+	universal, kind, err := ParseURL(url)
+	if err != nil {
+		return nil, err
+	}
+	if kind != Standalone {
+		return nil, errURL
+	}
+	fitDecisions(universal)
+	return universal.Simple(), nil
 }
 
 // FitBudget raises the client's time limits where they are below the budget of
 // a decision, which they would otherwise cut short.
 func FitBudget(opts *redis.Options, budget time.Duration) {
-	for _, limit := range []*time.Duration{&opts.DialTimeout, &opts.ReadTimeout, &opts.WriteTimeout, &opts.PoolTimeout} {
-		*limit = max(*limit, budget)
-	}
+	fitBudget(budget, &opts.DialTimeout, &opts.ReadTimeout, &opts.WriteTimeout, &opts.PoolTimeout)
 }

@@ -68,7 +68,7 @@ var open = policy.StoreFailure{Mode: policy.FailOpen, Fallback: &policy.Fallback
 func (o outage) decide(fail policy.StoreFailure) limiter.Decision {
 	n := policy.Numbers{Tokens: 1, Period: 1000, Burst: 100_000}
 	return o.Decide(context.Background(), limiter.Request{
-		Route: "r", Identity: "ten_a", Fail: fail, Charges: []limiter.Charge{storetest.Draw(tenant, "l", n, 1)},
+		Route: "r", Identity: "ten_a", Fail: fail, Draw: limiter.Draw{Charges: []limiter.Charge{storetest.Draw(tenant, "l", n, 1)}},
 	})
 }
 

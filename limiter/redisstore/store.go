@@ -23,6 +23,7 @@ type Store struct {
 	opts    Options
 	take    script
 	clock   func() int64 // tests only: sent to a script that goes by it; else nil
+	close   func() error // of a client of the Store's own, else nil
 	waiting combiner
 }
 
