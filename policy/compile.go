@@ -25,6 +25,17 @@ type CompiledLimit struct {
 	Rate      Rate    // as written
 	Burst     int64
 	Source    string // "plan pro", "route report", "shared search", "global"
+
+	Dimensions    []Dimension // Per, read; never empty
+	Shadow        bool        // counted and reported, never refuses
+	Leased        bool
+	ExpiresMicros int64 // Unix µs from which on the limit no longer holds; 0: never
+}
+
+// Expired reports whether the limit no longer holds at a time of Redis' clock,
+// in Unix µs.
+func (l *CompiledLimit) Expired(nowMicros int64) bool {
+	return l.ExpiresMicros != 0 && nowMicros >= l.ExpiresMicros
 }
 
 // CompiledRoute is a route with all its own limits resolved. A request is
@@ -35,6 +46,8 @@ type CompiledRoute struct {
 	Route  *Route
 	Cost   int64
 	Limits []CompiledLimit // the shared ones it uses, then its own
+
+	Concurrency *CompiledConcurrency // nil: none
 }
 
 // Compiled is a document in the form that a gateway enforces. It is immutable
@@ -44,7 +57,8 @@ type Compiled struct {
 	Digest   string    // DigestOf(Document.Canonical())
 	Global   []CompiledLimit
 	Plans    map[string][]CompiledLimit
-	Routes   []*CompiledRoute // in the order of the document
+	Quotas   map[string]*CompiledQuota // by plan; only plans that have one
+	Routes   []*CompiledRoute          // in the order of the document
 
 	router *router
 }
@@ -138,6 +152,10 @@ func compileLimit(l Limit, id, source string) (CompiledLimit, error) {
 	c := CompiledLimit{
 		ID: id, Name: l.Name, Hash: LimitHash(id), Per: l.Per, Counts: l.Counts,
 		Unlimited: l.Rate.Unlimited, Rate: l.Rate, Burst: l.Burst, Source: source,
+		Dimensions: l.Per.Dimensions(), Shadow: l.Mode == ModeShadow, Leased: l.Sync == SyncLeased,
+	}
+	if l.ExpiresAt != nil {
+		c.ExpiresMicros = l.ExpiresAt.UnixMicro()
 	}
 	if c.Unlimited {
 		c.Burst = 0

@@ -16,10 +16,14 @@ type Document struct {
 	Description string
 	ClientIP    ClientIP
 	Credentials Credentials
-	Global      Global
-	Shared      []Limit
-	Plans       map[string]Plan
-	Routes      []Route
+	User        *User // nil: no limit is counted per user
+	// ReplicasExpected is how many gateways there are when all is well, 1 or
+	// more: the least number that fallback share divides by. 0: not given.
+	ReplicasExpected int64
+	Global           Global
+	Shared           []Limit
+	Plans            map[string]Plan
+	Routes           []Route
 }
 
 // ClientIP says how the address of a caller is found.
@@ -55,10 +59,11 @@ type Global struct {
 	Limits []Limit
 }
 
-// Plan is a named bundle of limits that tenants are on.
+// Plan is a named bundle of limits and a quota that tenants are on.
 type Plan struct {
 	Description string
 	Limits      []Limit
+	Quota       *Quota // nil: none
 }
 
 // Limit is a rate and a burst, counted per a stated dimension.
@@ -69,7 +74,28 @@ type Limit struct {
 	Counts      Counts
 	Rate        Rate
 	Burst       int64 // tokens; defaults to the rate's count; 0 with rate 0 admits nothing
+	Mode        LimitMode
+	Sync        LimitSync
+	ExpiresAt   *time.Time // from then on, by Redis' clock, the limit no longer holds; nil: never
 }
+
+// LimitMode says whether a limit refuses.
+type LimitMode string
+
+// Limit modes.
+const (
+	ModeEnforce LimitMode = "enforce" // default
+	ModeShadow  LimitMode = "shadow"  // counted and reported, never refuses
+)
+
+// LimitSync says how replicas share a limit's bucket.
+type LimitSync string
+
+// Values of LimitSync.
+const (
+	SyncExact  LimitSync = "exact"  // default: Redis is asked on each request
+	SyncLeased LimitSync = "leased" // a replica takes a slice of tokens and spends it itself
+)
 
 // Rate is N per period, or unlimited. Tokens 0 admits nothing.
 type Rate struct {
@@ -77,17 +103,6 @@ type Rate struct {
 	Tokens    int64
 	Period    time.Duration
 }
-
-// Per is the dimension a limit is counted per.
-type Per string
-
-// Dimensions.
-const (
-	PerGlobal     Per = "global"
-	PerTenant     Per = "tenant"
-	PerCredential Per = "credential"
-	PerIP         Per = "ip"
-)
 
 // Counts says what a limit charges for a request: its cost, or one.
 type Counts string
@@ -104,7 +119,8 @@ type Identity string
 // Identities.
 const (
 	IdentityAPIKey Identity = "api_key"
-	IdentityIP     Identity = "ip"
+	IdentityUser   Identity = "user" // the document's user; no key, no tenant, no plan
+	IdentityIP     Identity = "ip"   // the client address; no key, no tenant, no plan
 )
 
 // Motive says what a route's limits are for; it decides how a refusal is told.
@@ -135,19 +151,26 @@ type StoreFailure struct {
 // Fallback is the in-process limit per replica, route and identity subject.
 type Fallback struct {
 	Unlimited bool
+	Share     bool // the limits in force, divided by the live replicas
 	Rate      Rate
 	Burst     int64
 }
 
 // Route is a named match with its limits, cost and fail mode.
 type Route struct {
-	Name           string
-	Description    string
-	Match          []string // net/http.ServeMux patterns
-	Identity       Identity
-	Motive         Motive
-	Cost           int64 // tokens, >= 1; default 1
+	Name        string
+	Description string
+	Match       []string // net/http.ServeMux patterns
+	Identity    Identity
+	Motive      Motive
+	// Cost is how many tokens a request takes, 1 or more; default 1. With
+	// SettleHeader it is what is reserved, with GraphQL it means nothing.
+	Cost int64
+	// SettleHeader names the response header that tells the real cost; "" none.
+	SettleHeader   string
+	GraphQL        *GraphQLCost // set: the cost is computed from the query
 	Limits         []Limit
-	Uses           []string // names of shared limits
+	Uses           []string     // names of shared limits
+	Concurrency    *Concurrency // nil: none
 	OnStoreFailure StoreFailure
 }

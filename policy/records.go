@@ -80,9 +80,12 @@ const (
 
 // TenantRecord is what a gateway knows of a tenant.
 type TenantRecord struct {
-	ID    string      `json:"id"`
-	Plan  string      `json:"plan"`
-	State TenantState `json:"state"`
+	ID          string      `json:"id"`
+	Plan        string      `json:"plan"`
+	State       TenantState `json:"state"`
+	TimeZone    string      `json:"time_zone,omitempty"`    // IANA name; "" for that of the plan's quota
+	QuotaAnchor string      `json:"quota_anchor,omitempty"` // YYYY-MM-DD, where anniversaries count from
+	Overrides   []Override  `json:"overrides,omitempty"`
 }
 
 // Place is a position in the directory's change stream. Epoch names the copy of
