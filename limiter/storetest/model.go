@@ -22,7 +22,10 @@ type modelBucket struct {
 // NewModel makes a model in which every bucket is full.
 func NewModel() *Model { return &Model{rows: map[limiter.Row]map[uint64]*modelBucket{}} }
 
-// Take decides all charges together at the time now, in Unix µs.
+// Decide decides a draw at the time now, in Unix µs.
+func (m *Model) Decide(now int64, d *limiter.Draw) limiter.Outcome { return m.Take(now, d.Charges) }
+
+// Take decides charges alone.
 func (m *Model) Take(now int64, charges []limiter.Charge) limiter.Outcome {
 	out := limiter.Outcome{Admitted: true, NowMicros: now}
 	buckets := make([]*modelBucket, len(charges))

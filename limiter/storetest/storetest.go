@@ -1,8 +1,3 @@
-// Package storetest is the suite that every limiter.Store passes, and the
-// reference model that it holds stores to: buckets in arbitrary-precision
-// integers, written apart from limiter's own arithmetic.
-//
-// It imports limiter and policy and nothing else of this module.
 package storetest
 
 import (
@@ -43,8 +38,37 @@ func (m *Manual) Time() time.Time { return time.UnixMicro(m.Now()) }
 // Advance moves the clock, backwards when d is negative.
 func (m *Manual) Advance(d time.Duration) { m.micros.Add(d.Microseconds()) }
 
-// Run runs the suite. The store must be empty and go by the clock alone.
+// World is a store under test.
+type World struct {
+	// Store is empty and goes by Clock alone. Nobody else uses it.
+	Store limiter.Store
+	Clock Clock
+	// Flush makes the store forget everything, as a flush of its server does.
+	Flush func(t testing.TB)
+	// Lane names the lane that a row lies in, where a store has lanes that it
+	// cannot decide together (a Cluster); nil where it decides any rows together.
+	Lane func(limiter.Row) string
+	// Steps is the length of the random traces together; 0: DefaultSteps, or the
+	// number in the environment variable HEADGATE_STEPS.
+	Steps int
+}
+
+// DefaultSteps is the length of the random traces of one store together.
+const DefaultSteps = 12_000
+
+// Run runs the suite without what needs a World.
+//
+// Deprecated: Conform is the whole suite.
 func Run(t *testing.T, newStore func(t *testing.T) (store limiter.Store, clock Clock)) {
+	t.Helper()
+	Conform(t, func(t *testing.T) World {
+		store, clock := newStore(t)
+		return World{Store: store, Clock: clock}
+	})
+}
+
+// Conform runs the suite, each part of it in a world of its own.
+func Conform(t *testing.T, newWorld func(t *testing.T) World) {
 	t.Helper()
 	for _, c := range []struct {
 		name string
@@ -67,8 +91,8 @@ func Run(t *testing.T, newStore func(t *testing.T) (store limiter.Store, clock C
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			store, clock := newStore(t)
-			c.test(t, store, clock)
+			w := newWorld(t)
+			c.test(t, w.Store, w.Clock)
 		})
 	}
 }
