@@ -1,10 +1,6 @@
 package limiter
 
-import (
-	"math/bits"
-
-	"github.com/headgate/headgate/policy"
-)
+import "github.com/headgate/headgate/policy"
 
 // ForgetMicros is how long after it became full a bucket is still remembered.
 // After that it is as good as one that was never seen: full at whatever numbers
@@ -18,7 +14,7 @@ const ForgetMicros = 1_000_000
 // integers, and both are tested against each other.
 type Bucket struct {
 	Numbers    policy.Numbers
-	Units      int64 // level in 1/Numbers.Period tokens, 0..Numbers.Full()
+	Units      int64 // level in 1/Numbers.Period tokens, -MaxDebt..Numbers.Full(); negative: a debt
 	TimeMicros int64 // Unix µs of the level
 }
 
@@ -49,16 +45,23 @@ func (b Bucket) refilled(now int64) int64 {
 	return b.Units + elapsed*b.Numbers.Tokens
 }
 
-// carry expresses units of 1/oldPeriod tokens in units of n: whole tokens
-// exactly, the fraction rounded down, so that a change of numbers never adds.
+// carry expresses units of 1/oldPeriod token in units of n: whole tokens exactly,
+// the fraction rounded down (a debt away from zero), so that a change of numbers
+// never adds. A debt stays within MaxDebt of n.
 func carry(units, oldPeriod int64, n policy.Numbers) int64 {
 	whole, fraction := units/oldPeriod, units%oldPeriod
+	if fraction < 0 {
+		whole, fraction = whole-1, fraction+oldPeriod
+	}
 	if whole >= n.Burst {
 		return n.Full()
 	}
-	hi, lo := bits.Mul64(uint64(fraction), uint64(n.Period))
-	part, _ := bits.Div64(hi, lo, uint64(oldPeriod)) // fraction < oldPeriod, so part < n.Period
-	return whole*n.Period + int64(part)
+	debt := MaxDebt(n)
+	if whole < -debt/n.Period-1 { // whole×Period may exceed 64 bits
+		return -debt
+	}
+	part := mulDiv(fraction, n.Period, oldPeriod) // fraction < oldPeriod, so part < n.Period
+	return max(-debt, whole*n.Period+part)
 }
 
 // Wait is the exact time in µs until a bucket with that many units can pay cost

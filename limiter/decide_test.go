@@ -218,7 +218,7 @@ func TestDecide_A23_OneBrokenRowDegradesItsOwnRequestsOnly(t *testing.T) {
 }
 
 // stuckStore answers nothing until its caller gives up.
-type stuckStore struct{}
+type stuckStore struct{ limiter.Store }
 
 func (stuckStore) Take(ctx context.Context, _ *limiter.Draw) (limiter.Outcome, error) {
 	<-ctx.Done()

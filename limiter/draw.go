@@ -53,6 +53,12 @@ type Charge struct {
 	// subjects that have no row yet share one overflow bucket per limit and tenant
 	// (lane). 0: no bound. Only for RowIP and RowDimension.
 	Identifiers int64
+	// PerRequest: the limit counts requests, so Settle leaves it alone. Stores
+	// ignore it.
+	PerRequest bool
+	// Leased: the Limiter may take slices of this limit and spend them in process.
+	// Stores ignore it.
+	Leased bool
 }
 
 // Slot is one place of a concurrency limit, held by a lease.
@@ -79,6 +85,7 @@ type Quota struct {
 	Most       int64 // with Over bill: units at which it refuses after all; 0 for none. With block: Amount.
 	Bill       bool  // admit beyond Amount, and say so
 	Shadow     bool
+	PerRequest bool // counts requests, so Settle leaves it alone; stores ignore it
 }
 
 // Lease names a held slot.
@@ -107,6 +114,10 @@ type Amendment struct {
 	Quota   bool           // a quota's counter instead of a bucket
 	Start   int64          // the quota's period
 	End     int64
+	// NotAfter, in Unix µs by the store's clock: a correction of a bucket that
+	// arrives later changes nothing. 0: no such time. Slices are given back with
+	// it, because a token that comes back late would exceed the bound.
+	NotAfter int64
 }
 
 // Level is what a store knows of one charge's bucket after deciding.
@@ -116,6 +127,7 @@ type Level struct {
 	Extra      int64 // tokens of the slice that was granted, 0..Charge.Extra
 	Overflow   bool  // counted in the overflow bucket (see Charge.Identifiers)
 	Unknown    bool  // nobody asked: the decision was made without it
+	Never      bool  // a shadow that admits nothing, or whose burst is below the cost; told by the Limiter
 }
 
 // SlotLevel is what a store knows of one concurrency limit after deciding.

@@ -30,6 +30,21 @@ type Config struct {
 	Breaker         BreakerConfig
 	// Jitter returns a number in [0, 1). Default math/rand.
 	Jitter func() float64
+	// DenyEntries bounds the refusals that are remembered. Default 65 536, rounded
+	// up to a power of two; -1 remembers none.
+	DenyEntries int
+	// LeaseGlobal treats every charge of a RowGlobal as leased, and refusals as ones
+	// whose tokens may come back: for a store whose draws touch several shards.
+	LeaseGlobal bool
+	// Replicas is the number of live replicas as last known, for a fallback of
+	// `share`. Default: 1. The larger of it and Request.Expected counts.
+	Replicas func() int
+	// Cause names the cause of a store's error in one word, for Decision.Cause and
+	// incidents. Default: "unavailable".
+	Cause func(error) string
+	// OnIncident is told of each incident when it begins (End is zero) and when
+	// it has ended. It must not block.
+	OnIncident func(Incident)
 	// OnModeChange is told when decisions begin (true) or cease (false) to be
 	// made without the store. Calls come one at a time and in order, from
 	// whatever goroutine caused the change; it must not block.

@@ -38,6 +38,12 @@ var ErrCombined = errors.New("combined with another request")
 // store serves all others, so it says nothing about the store.
 var ErrRow = errors.New("the row of the request cannot be used")
 
+// ErrShard marks an error of one part of a store that serves the others, such as
+// one shard of a Cluster. It does not count against the whole; the store keeps
+// calls from waiting for the broken part. When no part serves, a store leaves
+// the mark out.
+var ErrShard = errors.New("one shard of the store cannot be used")
+
 // Reason says why a decision came out as it did. The strings are part of the
 // interface (docs/refusals.md).
 type Reason string
@@ -46,6 +52,8 @@ type Reason string
 const (
 	ReasonAdmitted         Reason = "admitted"
 	ReasonLimit            Reason = "limit"              // 429: a bucket cannot pay yet
+	ReasonConcurrency      Reason = "concurrency"        // 429, Retry-After 1: no place is free
+	ReasonQuota            Reason = "quota"              // 429 until the period ends
 	ReasonBlocked          Reason = "blocked"            // 429 without Retry-After: a limit of 0
 	ReasonCostExceedsBurst Reason = "cost-exceeds-burst" // 422: can never pass
 	ReasonFallback         Reason = "fallback"           // 429: degraded, local bucket empty
@@ -60,22 +68,56 @@ type Request struct {
 	Fail     policy.StoreFailure
 	Identity string // subject of the fallback bucket: tenant or address
 	Cost     int64  // tokens charged to the fallback; 0 means the largest of the charges
+	// Expected is the policy's replicas_expected, for a fallback of `share`.
+	Expected int64
+	// Settles: some request on these limits may be corrected later (Settle), so
+	// refusals are remembered for at most 1 s.
+	Settles bool
+	// Peek: decide and tell the levels, but spend, lease and remember nothing.
+	Peek bool
 }
 
-// Decision is the answer. Levels and Deciding refer to the request's charges.
+// Part says which list of a Draw a Decision points into.
+type Part byte
+
+// Parts of a draw.
+const (
+	PartNone   Part = iota // nothing refused
+	PartCharge             // Draw.Charges and Decision.Levels
+	PartSlot               // Draw.Slots and Decision.Slots
+	PartQuota              // Draw.Quotas and Decision.Quotas
+)
+
+// Decision is the answer. Its lists have one entry for each of the request's
+// charges, slots and quotas.
 type Decision struct {
-	Allowed          bool
-	Reason           Reason
-	Degraded         bool    // decided without the store
-	Deciding         int     // index of the charge with the largest wait; -1 when none refused
-	Levels           []Level // nil when degraded: no invented numbers
+	Allowed      bool
+	Reason       Reason
+	Degraded     bool   // decided without the store
+	Cached       bool   // refused from the deny cache
+	DecidingKind Part   // the list that Deciding points into
+	Deciding     int    // the part that refused, of several the one with the largest wait; -1 when none did
+	Cause        string // why it is degraded, in the words of Config.Cause
+	// Levels, Slots and Quotas are nil when degraded: no invented numbers. Entries
+	// of Levels that nobody asked for are Unknown. A cached refusal knows Levels
+	// of limits that refuse alone, and Slots and Quotas are nil unless a quota refuses.
+	Levels           []Level
+	Slots            []SlotLevel
+	Quotas           []QuotaLevel
+	Leases           []Lease // of the slots that the request now holds, shadows included
 	NowMicros        int64
-	RetryAfterMicros int64 // exact; 0 when there is nothing to wait for
+	RetryAfterMicros int64 // exact; 0 when there is nothing to wait for, or nobody knows (concurrency)
 }
 
 // RetryAfterSeconds is the wait as the Retry-After header tells it: whole
-// seconds, rounded up, at least 1; or 0 when there is nothing to wait for.
-func (d Decision) RetryAfterSeconds() int64 { return ceilDiv(d.RetryAfterMicros, 1_000_000) }
+// seconds, rounded up, at least 1; or 0 when there is nothing to wait for. Nobody
+// knows when a place of a concurrency limit gets free: it says 1.
+func (d Decision) RetryAfterSeconds() int64 {
+	if d.Reason == ReasonConcurrency {
+		return 1
+	}
+	return ceilDiv(d.RetryAfterMicros, 1_000_000)
+}
 
 // RetryAfterMillis is the wait in whole ms, rounded up; 1 ms less is not enough.
 func (d Decision) RetryAfterMillis() int64 { return ceilDiv(d.RetryAfterMicros, 1000) }
