@@ -71,7 +71,8 @@
 //  16. An id that was applied within the last hour changes nothing, and nothing is mended.
 //     What happens to one older than an hour is not said. On a Cluster an id is
 //     remembered for each lane.
-//  17. Corrections are applied in their order, each on what those before it left.
+//  17. Corrections are applied in their order, each on what those before it left. One of
+//     a bucket is passed over, and its row not mended, when NotAfter is set and now > NotAfter.
 //  18. A bucket that is there (after mending) keeps its own numbers, which may be newer than
 //     the amendment's: it is refilled to now, Tokens×its own Period are added, the result is
 //     clamped to full above and to the largest debt below, and its time is now, even if
