@@ -45,6 +45,8 @@ type Options struct {
 	Port     int      // loopback port
 	Password string   // "" for none
 	Users    []string // further users, as "user …" lines of the configuration
+	Lines    []string // further lines of the configuration
+	Sentinel bool     // a Sentinel: Lines say whom it watches. A configuration that is in Dir is kept, the Sentinel's own notes with it
 	Log      string   // the server's log file; "" is redis.log in Dir
 }
 
@@ -77,12 +79,12 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 	if o.Log == "" {
 		o.Log = filepath.Join(o.Dir, "redis.log")
 	}
-	conf := filepath.Join(o.Dir, "redis.conf")
-	if err := os.WriteFile(conf, []byte(config(o)), 0o600); err != nil {
-		return nil, fmt.Errorf("write Redis configuration: %w", err)
+	argv, err := command(bin, o)
+	if err != nil {
+		return nil, err
 	}
 	p, err := child.Start(child.Spec{
-		Argv: []string{bin, conf}, Env: []string{"PATH=/usr/local/bin:/usr/bin:/bin", "LC_ALL=C", "TZ=UTC"},
+		Argv: argv, Env: []string{"PATH=/usr/local/bin:/usr/bin:/bin", "LC_ALL=C", "TZ=UTC"},
 		Dir: o.Dir, LogFile: o.Log, DeathSignal: syscall.SIGKILL,
 	})
 	if err != nil {
@@ -95,16 +97,35 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 	return s, nil
 }
 
+// command writes the configuration and returns what to run with it.
+func command(bin string, o Options) ([]string, error) {
+	conf := filepath.Join(o.Dir, "redis.conf")
+	argv := []string{bin, conf}
+	if o.Sentinel {
+		argv = append(argv, "--sentinel")
+		if _, err := os.Stat(conf); err == nil {
+			return argv, nil
+		}
+	}
+	if err := os.WriteFile(conf, []byte(config(o)), 0o600); err != nil {
+		return nil, fmt.Errorf("write Redis configuration: %w", err)
+	}
+	return argv, nil
+}
+
 func config(o Options) string {
 	lines := []string{
 		"bind 127.0.0.1", "port " + strconv.Itoa(o.Port), "protected-mode yes", "daemonize no",
-		"dir " + strconv.Quote(o.Dir), "pidfile " + strconv.Quote(filepath.Join(o.Dir, "redis.pid")),
-		`save ""`, "appendonly no", "maxmemory-policy noeviction", `logfile ""`,
+		"dir " + strconv.Quote(o.Dir), "pidfile " + strconv.Quote(filepath.Join(o.Dir, "redis.pid")), `logfile ""`,
+	}
+	if !o.Sentinel {
+		lines = append(lines, `save ""`, "appendonly no", "maxmemory-policy noeviction")
 	}
 	if o.Password != "" {
 		lines = append(lines, "requirepass "+o.Password)
 	}
-	return strings.Join(append(lines, o.Users...), "\n") + "\n"
+	lines = append(lines, o.Users...)
+	return strings.Join(append(lines, o.Lines...), "\n") + "\n"
 }
 
 // wait returns when this very process answers: on a port that somebody else

@@ -25,9 +25,10 @@ type RedisServer struct {
 }
 
 // Redis starts a fresh, empty redis-server for the test and stops it at the end.
-func Redis(t testing.TB) *RedisServer {
+// Further lines of its configuration may be given.
+func Redis(t testing.TB, lines ...string) *RedisServer {
 	t.Helper()
-	r := &RedisServer{t: t, opts: redislocal.Options{Dir: tempDir(t, "hgredis-")}}
+	r := &RedisServer{t: t, opts: redislocal.Options{Dir: tempDir(t, "hgredis-"), Lines: lines}}
 	var err error
 	for range 5 { // another test may take the port between finding and binding it
 		if r.opts.Port, err = child.FreePort(); err != nil {
@@ -70,9 +71,11 @@ func (r *RedisServer) Kill() { r.srv.Process.Kill() }
 // Stop shuts the server down in order; what it held is lost.
 func (r *RedisServer) Stop() { r.srv.Stop() }
 
-// Start starts the server again, empty, on the same port.
+// Start starts the server again, empty, on the same port. A server that still
+// runs is killed first.
 func (r *RedisServer) Start() {
 	r.t.Helper()
+	r.srv.Process.Kill()
 	if err := r.start(); err != nil {
 		r.t.Fatalf("testkit: start redis again: %v", err)
 	}
