@@ -1,5 +1,5 @@
 // Package memstore is a limiter.Store in memory, with whatever clock it is
-// given: for tests, simulation and a single process. Its decisions are equal to
+// given: for tests, simulation and a single process. Its answers are equal to
 // those of redisstore, which a shared suite holds.
 //
 // It imports limiter and policy and, besides them, only the standard library.
@@ -14,146 +14,129 @@ import (
 	"github.com/headgate/headgate/limiter"
 )
 
-// sweepProbes bounds the rows looked at on each call, to drop forgotten ones.
-const sweepProbes = 4
-
-// sweepLagMicros is how long a row must have been forgotten before the sweep
-// drops it: a clock that steps back by less does not see it missing.
-const sweepLagMicros = 3_600_000_000
-
-// Store keeps rows of buckets in memory. Rows whose buckets are all full again
-// are dropped as calls go by.
+// Store keeps buckets, leases and counters in memory. What nobody needs any more
+// is dropped as calls go by, so that memory follows the subjects that are in use.
 type Store struct {
 	now func() time.Time
 
-	mu   sync.Mutex
-	rows map[limiter.Row]map[uint64]limiter.Bucket
+	mu     sync.Mutex
+	rows   map[limiter.Row]row
+	slots  map[limit]leases
+	quotas map[counted]counter
+	marks  map[string]int64 // ids of amendments, by the time in µs when they were applied
+}
+
+// limit names one limit of one subject.
+type limit struct {
+	row  limiter.Row
+	hash uint64
 }
 
 // New makes an empty store that goes by the clock now.
 func New(now func() time.Time) *Store {
-	return &Store{now: now, rows: map[limiter.Row]map[uint64]limiter.Bucket{}}
+	s := &Store{now: now}
+	s.forget()
+	return s
+}
+
+// Flush forgets everything.
+func (s *Store) Flush() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.forget()
+}
+
+func (s *Store) forget() {
+	s.rows = map[limiter.Row]row{}
+	s.slots = map[limit]leases{}
+	s.quotas = map[counted]counter{}
+	s.marks = map[string]int64{}
 }
 
 // Ping succeeds as long as ctx lives.
-func (s *Store) Ping(ctx context.Context) error { return ended(ctx) }
+func (s *Store) Ping(ctx context.Context) error { return ready(ctx, nil) }
 
-func ended(ctx context.Context) error {
+// ready says why a call cannot be made: ctx has ended, or what it asks for
+// cannot be counted.
+func ready(ctx context.Context, uncountable error) error {
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("%w: %w", limiter.ErrStore, err)
+	}
+	if uncountable != nil {
+		return fmt.Errorf("%w: %w", limiter.ErrStore, uncountable)
 	}
 	return nil
 }
 
-// Take decides all charges together. It fails only when ctx has ended or the
-// charges cannot be counted.
+// begin locks the store, drops a little of what is not needed and reads the
+// clock. The caller unlocks.
+func (s *Store) begin() (now int64) {
+	s.mu.Lock()
+	now = s.now().UnixMicro()
+	s.sweep(now)
+	return now
+}
+
+// Take decides all parts of a draw together. It fails only when ctx has ended or
+// the draw cannot be counted.
 func (s *Store) Take(ctx context.Context, d *limiter.Draw) (limiter.Outcome, error) {
-	if err := ended(ctx); err != nil {
+	if err := ready(ctx, limiter.CheckDraw(d)); err != nil {
 		return limiter.Outcome{}, err
 	}
-	if err := limiter.CheckDraw(d); err != nil {
-		return limiter.Outcome{}, fmt.Errorf("%w: %w", limiter.ErrStore, err)
-	}
-	s.mu.Lock()
+	now := s.begin()
 	defer s.mu.Unlock()
-	now := s.now().UnixMicro()
-	s.sweep(now)
-	return s.decide(now, d.Charges), nil
+	return s.decide(now, d), nil
 }
 
-func (s *Store) decide(now int64, charges []limiter.Charge) limiter.Outcome {
-	out := limiter.Outcome{Admitted: true, NowMicros: now, Levels: make([]limiter.Level, len(charges))}
-	for i := range charges {
-		b := s.touch(now, &charges[i])
-		wait := limiter.Wait(b.Units, charges[i].Cost, b.Numbers)
-		out.Levels[i] = limiter.Level{Units: b.Units, WaitMicros: wait}
-		out.Admitted = out.Admitted && wait == 0
+// Amend makes corrections, unless the id is known already.
+func (s *Store) Amend(ctx context.Context, id string, corrections []limiter.Amendment) error {
+	if err := ready(ctx, limiter.CheckAmendments(id, corrections)); err != nil {
+		return err
 	}
-	if !out.Admitted {
-		return out
-	}
-	for i := range charges {
-		n := charges[i].Numbers
-		out.Levels[i].Units -= charges[i].Cost * n.Period
-		s.row(charges[i].Row)[charges[i].Hash] = limiter.Bucket{Numbers: n, Units: out.Levels[i].Units, TimeMicros: now}
-	}
-	return out
-}
-
-// touch is the charge's bucket at now. It mends the whole row: what lies in the
-// future is brought to now, what is forgotten goes. A bucket that was written
-// under other numbers is stored under the new ones even if the request will be
-// refused, else it would go on refilling at the old rate.
-func (s *Store) touch(now int64, c *limiter.Charge) limiter.Bucket {
-	row := s.rows[c.Row]
-	mend(now, row)
-	b, known := row[c.Hash]
-	if !known {
-		return limiter.FullBucket(now, c.Numbers)
-	}
-	moved := b.Advance(now, c.Numbers)
-	if b.Numbers != c.Numbers {
-		row[c.Hash] = moved
-	}
-	return moved
-}
-
-func mend(now int64, row map[uint64]limiter.Bucket) {
-	for hash, b := range row {
-		if b.TimeMicros > now {
-			b.TimeMicros = now
-			row[hash] = b
+	now := s.begin()
+	defer s.mu.Unlock()
+	if id != "" {
+		if at, known := s.marks[id]; known && now < at+markMicros {
+			return nil
 		}
-		if b.Forgotten(now) {
-			delete(row, hash)
-		}
+		s.marks[id] = now
 	}
+	for i := range corrections {
+		s.correct(now, &corrections[i])
+	}
+	return nil
 }
 
-func (s *Store) row(id limiter.Row) map[uint64]limiter.Bucket {
-	row := s.rows[id]
-	if row == nil {
-		row = map[uint64]limiter.Bucket{}
-		s.rows[id] = row
+// Renew lets leases last on and says which are held.
+func (s *Store) Renew(ctx context.Context, of []limiter.Lease) ([]bool, error) {
+	if err := ready(ctx, limiter.CheckLeases(of)); err != nil {
+		return nil, err
 	}
-	return row
+	now := s.begin()
+	defer s.mu.Unlock()
+	held := make([]bool, len(of))
+	for i := range of {
+		held[i] = s.renew(now, &of[i])
+	}
+	return held, nil
 }
 
-// sweep drops a few rows that nobody needs any more, so that memory follows the
-// subjects that are in use.
-func (s *Store) sweep(now int64) {
-	looked := 0
-	for id, row := range s.rows { // in random order
-		if allForgotten(now-sweepLagMicros, row) {
-			delete(s.rows, id)
-		}
-		if looked++; looked == sweepProbes {
-			return
-		}
+// Release ends leases; one that is not held changes nothing.
+func (s *Store) Release(ctx context.Context, of []limiter.Lease) error {
+	if err := ready(ctx, limiter.CheckLeases(of)); err != nil {
+		return err
 	}
+	s.begin()
+	defer s.mu.Unlock()
+	for i := range of {
+		delete(s.slots[limit{of[i].Row, of[i].Hash}], of[i].ID)
+	}
+	return nil
 }
 
-func allForgotten(now int64, row map[uint64]limiter.Bucket) bool {
-	for _, b := range row {
-		if !b.Forgotten(now) {
-			return false
-		}
-	}
-	return true
-}
-
-// Rows is the number of subjects that are remembered at present.
+// Rows is the number of subjects whose buckets are remembered at present.
 func (s *Store) Rows() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.rows)
 }
-
-// Amend is not there yet.
-func (s *Store) Amend(context.Context, string, []limiter.Amendment) error { return limiter.ErrStore }
-
-// Renew is not there yet.
-func (s *Store) Renew(context.Context, []limiter.Lease) ([]bool, error) { return nil, limiter.ErrStore }
-
-// Release is not there yet.
-func (s *Store) Release(context.Context, []limiter.Lease) error { return limiter.ErrStore }

@@ -36,11 +36,12 @@
 //  9. Extra is granted as min(Extra, whole tokens left after Cost) to a charge that is
 //     spent and is not counted in an overflow bucket; else it is 0.
 //  10. A slot refuses when Max or more leases are held. A lease is held while its expiry is
-//     above now; ended ones do not count, whether or not a store still keeps them.
-//     Spending makes the lease, expiry now+HoldMicros. A lease of that name that is held
+//     above now. Spending makes the lease, expiry now+HoldMicros. A lease of that name that is held
 //     already is only given the new expiry. SlotLevel.Active is the leases held
 //     after the decision: with the new one if it was spent. It may be above Max
-//     when Max was lowered. Neither mending nor a stepped clock moves an expiry.
+//     when Max was lowered. Nothing but a renewal moves an expiry. Ended leases are dropped when
+//     a slot of their set is spent and when a lease of it is renewed (first); before that
+//     they are held again if the clock steps back.
 //  11. A quota's cap is Amount, or with Bill Most, or with Bill and Most 0
 //     policy.MaxUnits-1. It refuses when Cost > cap - used. QuotaLevel.Used is the counter
 //     after the decision. Overage: it was spent, Bill, and Used > Amount.

@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"maps"
 	"math/big"
 
 	"github.com/headgate/headgate/limiter"
@@ -27,11 +28,16 @@ func (m *Model) active(now int64, l modelLimit) int64 {
 // hold makes a lease or gives it a new expiry, and returns how many are held.
 func (m *Model) hold(now int64, lease limiter.Lease) int64 {
 	l := slotLimit(lease.Row, lease.Hash)
+	m.dropEnded(now, l)
+	m.slots[l][lease.ID] = now + lease.HoldMicros
+	return m.active(now, l)
+}
+
+func (m *Model) dropEnded(now int64, l modelLimit) {
 	if m.slots[l] == nil {
 		m.slots[l] = map[string]int64{}
 	}
-	m.slots[l][lease.ID] = now + lease.HoldMicros
-	return m.active(now, l)
+	maps.DeleteFunc(m.slots[l], func(_ string, expiry int64) bool { return expiry <= now })
 }
 
 // Renew lets leases last and says which are held.
@@ -39,6 +45,7 @@ func (m *Model) Renew(now int64, leases []limiter.Lease) []bool {
 	held := make([]bool, len(leases))
 	for i, lease := range leases {
 		l := slotLimit(lease.Row, lease.Hash)
+		m.dropEnded(now, l)
 		if m.slots[l][lease.ID] > now || m.active(now, l) < lease.Max {
 			m.hold(now, lease)
 			held[i] = true

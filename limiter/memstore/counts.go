@@ -1,0 +1,107 @@
+package memstore
+
+import (
+	"maps"
+
+	"github.com/headgate/headgate/limiter"
+	"github.com/headgate/headgate/policy"
+)
+
+// leases is the expiry in µs of each lease of a slot.
+type leases map[string]int64
+
+// held is the number of leases that have not ended.
+func (l leases) held(now int64) int64 {
+	n := int64(0)
+	for _, expiry := range l {
+		if expiry > now {
+			n++
+		}
+	}
+	return n
+}
+
+func (l leases) dropEnded(now int64) {
+	maps.DeleteFunc(l, func(_ string, expiry int64) bool { return expiry <= now })
+}
+
+func (s *Store) slot(now int64, slot *limiter.Slot) limiter.SlotLevel {
+	active := s.slots[limit{slot.Row, slot.Hash}].held(now)
+	return limiter.SlotLevel{Active: active, Refused: active >= slot.Max}
+}
+
+// hold makes a lease, or gives it a new expiry, and returns how many are held.
+func (s *Store) hold(now int64, of limit, id string, holdMicros int64) int64 {
+	set := s.slots[of]
+	if set == nil {
+		set = leases{}
+		s.slots[of] = set
+	}
+	set.dropEnded(now)
+	set[id] = now + holdMicros
+	return int64(len(set))
+}
+
+// renew makes a lease again that ended or was lost, if there is a place for it.
+func (s *Store) renew(now int64, lease *limiter.Lease) (held bool) {
+	of := limit{lease.Row, lease.Hash}
+	set := s.slots[of]
+	set.dropEnded(now)
+	if _, held = set[lease.ID]; !held && int64(len(set)) >= lease.Max {
+		return false
+	}
+	s.hold(now, of, lease.ID, lease.HoldMicros)
+	return true
+}
+
+// counted names the counter of a quota's period.
+type counted struct {
+	limit
+	start int64
+}
+
+func countedBy(row limiter.Row, hash uint64, start int64) counted {
+	return counted{limit{row, hash}, start}
+}
+
+// counter is the units of a period, and until when they are kept.
+type counter struct{ used, until int64 }
+
+// quota judges a quota. Naming one that is for a lifetime keeps it.
+func (s *Store) quota(now int64, q *limiter.Quota) limiter.QuotaLevel {
+	of := countedBy(q.Row, q.Hash, q.Start)
+	c, known := s.quotas[of]
+	if known && q.End == 0 {
+		c.until = keptUntil(now, 0)
+		s.quotas[of] = c
+	}
+	return limiter.QuotaLevel{Used: c.used, Refused: q.Cost > quotaCap(q)-c.used}
+}
+
+// quotaCap is the units at which a quota refuses.
+func quotaCap(q *limiter.Quota) int64 {
+	switch {
+	case !q.Bill:
+		return q.Amount
+	case q.Most > 0:
+		return q.Most
+	}
+	return policy.MaxUnits - 1
+}
+
+// count adds units to a counter, within what it can hold.
+func (s *Store) count(now int64, of counted, units, end int64) (used int64) {
+	c := s.quotas[of]
+	c.used = min(max(0, c.used+units), policy.MaxUnits-1)
+	c.until = keptUntil(now, end)
+	s.quotas[of] = c
+	return c.used
+}
+
+// recount corrects a counter; only a charge makes one that is not there.
+func (s *Store) recount(now int64, a *limiter.Amendment) {
+	of := countedBy(a.Row, a.Hash, a.Start)
+	if _, known := s.quotas[of]; known || a.Tokens < 0 {
+		s.count(now, of, -a.Tokens, a.End)
+	}
+}
