@@ -6,6 +6,7 @@
 package redislocal
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -163,15 +164,23 @@ func (s *Server) info(ctx context.Context) (string, error) {
 	if err := c.SetDeadline(time.Now().Add(2 * time.Second)); err != nil {
 		return "", err
 	}
-	ask := "INFO server\r\nQUIT\r\n"
+	ask := "INFO server\r\n"
 	if s.Password != "" {
 		ask = "AUTH " + s.Password + "\r\n" + ask
 	}
 	if _, err := io.WriteString(c, ask); err != nil {
 		return "", err
 	}
-	answer, err := io.ReadAll(io.LimitReader(c, 64<<10))
-	return string(answer), err
+	// A Sentinel knows no QUIT: the answer is read as far as it is wanted.
+	var answer strings.Builder
+	lines := bufio.NewReader(io.LimitReader(c, 64<<10))
+	for {
+		line, err := lines.ReadString('\n')
+		answer.WriteString(line)
+		if err != nil || strings.HasPrefix(line, "process_id:") || strings.HasPrefix(line, "-") {
+			return answer.String(), err
+		}
+	}
 }
 
 // Stop shuts down in order.
