@@ -46,7 +46,6 @@ type CompiledRoute struct {
 	Route  *Route
 	Cost   int64
 	Limits []CompiledLimit // the shared ones it uses, then its own
-
 	Concurrency *CompiledConcurrency // nil: none
 }
 
@@ -82,6 +81,7 @@ func Compile(d *Document) (*Compiled, error) {
 		Document: doc,
 		Digest:   DigestOf(doc.Canonical()),
 		Plans:    make(map[string][]CompiledLimit, len(doc.Plans)),
+		Quotas:   make(map[string]*CompiledQuota),
 		Routes:   make([]*CompiledRoute, len(doc.Routes)),
 		router:   newRouter(),
 	}
@@ -91,6 +91,12 @@ func Compile(d *Document) (*Compiled, error) {
 	}
 	for name, plan := range doc.Plans {
 		if c.Plans[name], err = compileLimits(plan.Limits, planLimitID, "plan "+name); err != nil {
+			return nil, err
+		}
+		if plan.Quota == nil {
+			continue
+		}
+		if c.Quotas[name], err = compileQuota(plan.Quota, "plan "+name); err != nil {
 			return nil, err
 		}
 	}
@@ -134,7 +140,22 @@ func compileRoute(r *Route, shared map[string]CompiledLimit) (*CompiledRoute, er
 		return nil, err
 	}
 	out.Limits = append(out.Limits, own...)
+	if c := r.Concurrency; c != nil {
+		id := routeLimitID(r.Name, concurrencyName)
+		out.Concurrency = &CompiledConcurrency{
+			ID: id, Hash: LimitHash(id), Per: c.Per, Dimensions: c.Per.Dimensions(),
+			Max: c.Max, Hold: c.Lease, Shadow: c.Mode == ModeShadow, Source: "route " + r.Name,
+		}
+	}
 	return out, nil
+}
+
+func compileQuota(q *Quota, source string) (*CompiledQuota, error) {
+	zone, err := LoadZone(q.TimeZone)
+	if err != nil {
+		return nil, fmt.Errorf("compile quota of %s: %w", source, err)
+	}
+	return &CompiledQuota{Quota: q, ID: QuotaID, Hash: LimitHash(QuotaID), Source: source, Location: zone, Shadow: q.Mode == ModeShadow}, nil
 }
 
 func compileLimits(limits []Limit, id func(name string) string, source string) ([]CompiledLimit, error) {
@@ -182,7 +203,7 @@ func (c *Compiled) Match(method, host, canonicalPath string) (*CompiledRoute, bo
 
 // Effective lists the limits that a tenant on the plan meets: global and plan
 // limits, which hold on every route, then route by route what is charged there
-// besides. Routes with identity ip know no tenant and are left out.
+// besides. Routes with identity user or ip know no tenant and are left out.
 func (c *Compiled) Effective(plan string) []EffectiveLimit {
 	var out []EffectiveLimit
 	for _, l := range c.Global {
@@ -192,7 +213,7 @@ func (c *Compiled) Effective(plan string) []EffectiveLimit {
 		out = append(out, EffectiveLimit{CompiledLimit: l})
 	}
 	for _, r := range c.Routes {
-		if r.Route.Identity == IdentityIP {
+		if r.Route.Identity != IdentityAPIKey {
 			continue
 		}
 		for _, l := range r.Limits {

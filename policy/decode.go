@@ -3,9 +3,9 @@ package policy
 import (
 	"fmt"
 	"net/netip"
-	"slices"
 	"strconv"
 	"strings"
+	"time"
 	"unicode"
 	"unicode/utf8"
 )
@@ -30,26 +30,18 @@ func (d *decoder) shape(path string, line int, format string, args ...any) {
 	d.found.add(Problem{Path: path, Line: line, Message: fmt.Sprintf(format, args...)})
 }
 
-// newer is about something that this build does not know or does not support.
+// newer is about something that this build does not know.
 func (d *decoder) newer(path string, line int, format string, args ...any) {
 	d.found.add(Problem{Path: path, Line: line, Message: fmt.Sprintf(format, args...), beyond: true})
 }
 
-// unsupported is about a known value of a later part of the format.
-func (d *decoder) unsupported(path string, n *node, what string) {
-	d.unread[path] = true
-	d.newer(path, n.line, "%s is not supported yet", clip(what))
-}
+// reads has the fields that a map may have, each with what reads it.
+type reads map[string]func(path string, n *node)
 
-// fieldSet names the fields of a map: those that are read, and those of later
-// parts of the policy format that this build knows but does not support.
-type fieldSet struct {
-	read  map[string]func(path string, n *node)
-	later []string
-}
+func (r reads) names() string { return strings.Join(sortedKeys(r), ", ") }
 
 // fields reads a map. Each field is read at most once.
-func (d *decoder) fields(path string, n *node, set fieldSet) {
+func (d *decoder) fields(path string, n *node, set reads) {
 	if n.kind != kindMap {
 		d.wrongKind(path, n, "a map")
 		return
@@ -62,24 +54,19 @@ func (d *decoder) fields(path string, n *node, set fieldSet) {
 			continue
 		}
 		seen[k.text] = k.line
-		read := set.read[k.text]
+		read := set[k.text]
 		switch {
 		case read != nil && v.kind == kindNull:
 			d.unread[at] = true
 			d.shape(at, k.line, "is empty: give a value or leave the field out")
 		case read != nil:
 			read(at, v)
-		case slices.Contains(set.later, k.text):
-			d.misshapen = true
-			d.newer(at, k.line, "is not supported yet")
 		default:
 			d.misshapen = true
 			d.newer(at, k.line, "is not a known field; known here: %s", set.names())
 		}
 	}
 }
-
-func (s fieldSet) names() string { return strings.Join(sortedKeys(s.read), ", ") }
 
 func (d *decoder) wrongKind(path string, n *node, want string) {
 	d.unread[path] = true
@@ -143,8 +130,8 @@ func textCharacter(c rune) bool {
 	return !unicode.IsControl(c) && !unicode.Is(unicode.Bidi_Control, c)
 }
 
-// choice reads a word of a closed set; later words are known but not supported.
-func choice[T ~string](d *decoder, path string, n *node, into *T, words []T, later ...string) {
+// choice reads a word of a closed set.
+func choice[T ~string](d *decoder, path string, n *node, into *T, words []T) {
 	if n.kind != kindText {
 		d.wrongKind(path, n, "one of "+joinWords(words))
 		return
@@ -154,10 +141,6 @@ func choice[T ~string](d *decoder, path string, n *node, into *T, words []T, lat
 			*into = w
 			return
 		}
-	}
-	if slices.Contains(later, n.text) {
-		d.unsupported(path, n, n.text)
-		return
 	}
 	d.problem(path, n, "%q is not known: it must be one of %s", clip(n.text), joinWords(words))
 }
@@ -203,6 +186,35 @@ func (d *decoder) rate(path string, n *node, into *Rate) {
 		return
 	}
 	*into = r
+}
+
+// moment reads a time in UTC, to the microsecond.
+func (d *decoder) moment(path string, n *node, into **time.Time) {
+	var s string
+	d.text(path, n, &s)
+	if d.unread[path] {
+		return
+	}
+	t, err := time.Parse(time.RFC3339Nano, s)
+	if err != nil || !strings.HasSuffix(s, "Z") || t.Nanosecond()%1000 != 0 {
+		d.problem(path, n, "%q must be a time in UTC such as 2027-01-31T00:00:00Z (RFC 3339, at most microseconds)", clip(s))
+		return
+	}
+	*into = new(t.UTC())
+}
+
+// duration reads a Go duration of whole microseconds.
+func (d *decoder) duration(path string, n *node, into *time.Duration) {
+	if n.kind != kindText {
+		d.wrongKind(path, n, "a duration such as 90s")
+		return
+	}
+	v, err := time.ParseDuration(n.text)
+	if err != nil || strings.ContainsAny(n.text, "+-") || len(n.text) > 40 || v%time.Microsecond != 0 {
+		d.problem(path, n, "%q must be a duration such as 90s or 1h30m", clip(n.text))
+		return
+	}
+	*into = v
 }
 
 // prefix reads an address range; a bare address stands for itself alone.

@@ -1,7 +1,9 @@
 package policy
 
 import (
+	"cmp"
 	"maps"
+	"net/textproto"
 	"slices"
 )
 
@@ -9,6 +11,11 @@ import (
 const (
 	DefaultClientIPHeader = "X-Forwarded-For"
 	DefaultIPv6Prefix     = 64
+	DefaultTimeZone       = "UTC"
+	DefaultUserClaim      = "sub"
+	DefaultListSize       = 10    // of graphql
+	DefaultGraphQLDepth   = 50    // levels of fields
+	DefaultGraphQLBreadth = 1_000 // fields of one selection
 )
 
 func defaultHeaders() []CredentialHeader {
@@ -39,11 +46,13 @@ func (d *Document) withDefaults() *Document {
 	if !out.Credentials.Invalid.Rate.set() {
 		out.Credentials.Invalid = defaultInvalid()
 	}
+	out.User = d.User.withDefaults()
 	out.Global.Limits = limitsWithDefaults(d.Global.Limits)
 	out.Shared = limitsWithDefaults(d.Shared)
 	out.Plans = maps.Clone(d.Plans)
 	for name, plan := range out.Plans {
 		plan.Limits = limitsWithDefaults(plan.Limits)
+		plan.Quota = plan.Quota.withDefaults()
 		out.Plans[name] = plan
 	}
 	out.Routes = slices.Clone(d.Routes)
@@ -56,8 +65,12 @@ func (d *Document) withDefaults() *Document {
 func limitsWithDefaults(limits []Limit) []Limit {
 	out := slices.Clone(limits)
 	for i := range out {
-		if out[i].Counts == "" {
-			out[i].Counts = CountsCost
+		out[i].Counts = cmp.Or(out[i].Counts, CountsCost)
+		out[i].Mode = cmp.Or(out[i].Mode, ModeEnforce)
+		out[i].Sync = cmp.Or(out[i].Sync, SyncExact)
+		out[i].Per = out[i].Per.spelledOnce()
+		if t := out[i].ExpiresAt; t != nil {
+			out[i].ExpiresAt = new(t.UTC())
 		}
 		if out[i].Rate.Unlimited || out[i].Rate.Tokens == 0 {
 			out[i].Rate = spelledOnce(out[i].Rate)
@@ -78,18 +91,59 @@ func spelledOnce(r Rate) Rate {
 }
 
 func (r *Route) fillDefaults() {
-	if r.Identity == "" {
-		r.Identity = IdentityAPIKey
-	}
-	if r.Motive == "" {
-		r.Motive = MotiveFairness
-	}
-	if r.Cost == 0 {
-		r.Cost = 1
+	r.Identity = cmp.Or(r.Identity, IdentityAPIKey)
+	r.Motive = cmp.Or(r.Motive, MotiveFairness)
+	r.Cost = cmp.Or(r.Cost, 1)
+	r.SettleHeader = textproto.CanonicalMIMEHeaderKey(r.SettleHeader)
+	r.GraphQL = r.GraphQL.withDefaults()
+	if c := r.Concurrency; c != nil {
+		r.Concurrency = &Concurrency{Per: c.Per.spelledOnce(), Max: c.Max, Lease: c.Lease, Mode: cmp.Or(c.Mode, ModeEnforce)}
 	}
 	r.Match, r.Uses = slices.Clone(r.Match), slices.Clone(r.Uses)
 	r.Limits = limitsWithDefaults(r.Limits)
 	if f := r.OnStoreFailure.Fallback; f != nil {
 		r.OnStoreFailure.Fallback = new(*f)
 	}
+}
+
+func (u *User) withDefaults() *User {
+	if u == nil {
+		return nil
+	}
+	out := User{Header: textproto.CanonicalMIMEHeaderKey(u.Header)}
+	if u.JWT != nil {
+		out.JWT = new(*u.JWT)
+		out.JWT.Claim = cmp.Or(out.JWT.Claim, DefaultUserClaim)
+	}
+	return &out
+}
+
+func (q *Quota) withDefaults() *Quota {
+	if q == nil {
+		return nil
+	}
+	out := *q
+	out.Counts = cmp.Or(out.Counts, CountsCost)
+	out.Alignment = cmp.Or(out.Alignment, AlignCalendar)
+	out.TimeZone = cmp.Or(out.TimeZone, DefaultTimeZone)
+	out.Over = cmp.Or(out.Over, OverBlock)
+	out.Mode = cmp.Or(out.Mode, ModeEnforce)
+	return &out
+}
+
+func (g *GraphQLCost) withDefaults() *GraphQLCost {
+	if g == nil {
+		return nil
+	}
+	out := *g
+	out.DefaultListSize = cmp.Or(out.DefaultListSize, DefaultListSize)
+	out.MaxDepth = cmp.Or(out.MaxDepth, DefaultGraphQLDepth)
+	out.MaxBreadth = cmp.Or(out.MaxBreadth, DefaultGraphQLBreadth)
+	out.ListArguments = slices.Clone(g.ListArguments)
+	if out.ListArguments == nil {
+		out.ListArguments = []string{"first", "last", "limit"}
+	}
+	slices.Sort(out.ListArguments)
+	out.Weights = maps.Clone(g.Weights)
+	return &out
 }

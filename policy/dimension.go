@@ -100,6 +100,17 @@ func PerOf(dimensions []Dimension) Per {
 	return Per(strings.Join(words, ","))
 }
 
+// perWords are the dimensions as messages name them.
+const perWords = "global, tenant, credential, user, ip, header:NAME, body:FIELD"
+
+// spelledOnce is the one spelling of the same dimensions.
+func (p Per) spelledOnce() Per {
+	if !strings.ContainsAny(string(p), ",:") {
+		return p
+	}
+	return PerOf(p.Dimensions())
+}
+
 // has reports whether one of the dimensions is of the kind.
 func (p Per) has(kind DimensionKind) bool {
 	return slices.ContainsFunc(p.Dimensions(), func(d Dimension) bool { return d.Kind == kind })

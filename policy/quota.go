@@ -26,6 +26,14 @@ const (
 	PeriodLifetime QuotaPeriod = "lifetime"
 )
 
+func quotaPeriods() []QuotaPeriod {
+	return []QuotaPeriod{PeriodDay, PeriodWeek, PeriodMonth, PeriodYear, PeriodLifetime}
+}
+
+// MaxAmount is the largest amount and max of a quota: integers up to it are
+// exact in a double, which is what Redis' Lua counts in.
+const MaxAmount = MaxUnits - 1
+
 // Alignment says where periods begin.
 type Alignment string
 
@@ -46,7 +54,7 @@ const (
 
 // QuotaID names a plan's quota in overrides, diffs and stored state. It is the
 // same for all plans, so that a change of plan carries the use over.
-const QuotaID = "plan.quota"
+const QuotaID = "plan." + quotaName
 
 // CompiledQuota is a plan's quota in the form that a gateway counts.
 type CompiledQuota struct {
@@ -58,11 +66,3 @@ type CompiledQuota struct {
 	Shadow   bool
 }
 
-// PeriodAt is the period that holds now, half-open: start is in it, end is not.
-// Anchor is the date on which the tenant began, for AlignAnniversary; its
-// calendar date counts and nothing else of it; a zero anchor means calendar
-// periods. Zone is the tenant's; nil means the quota's own. A lifetime has the
-// start of Unix time as its start and a zero end.
-func (q *CompiledQuota) PeriodAt(now, anchor time.Time, zone *time.Location) (start, end time.Time) {
-	return time.Unix(0, 0).UTC(), time.Time{}
-}

@@ -18,6 +18,9 @@ const maxStored = 1<<48 - 1
 // unlimitedWord is how "no limit" is spelled; no number means it.
 const unlimitedWord = "unlimited"
 
+// shareWord is the fallback that divides the limits in force.
+const shareWord = "share"
+
 // blockedRate admits nothing. Its period carries no meaning: there is one
 // spelling of nothing, and a zero Rate means that none was given.
 func blockedRate() Rate { return Rate{Period: time.Second} }
@@ -134,6 +137,11 @@ func periodString(d time.Duration) string {
 			return p.name
 		}
 	}
+	return periodText(d)
+}
+
+// periodText is the one spelling of a duration: "1m30s", "90m" is "1h30m".
+func periodText(d time.Duration) string {
 	s := d.String()
 	if trimmed, ok := strings.CutSuffix(s, "m0s"); ok {
 		s = trimmed + "m"

@@ -24,3 +24,9 @@ type GraphQLCost struct {
 	MaxDepth        int64            // levels of fields
 	MaxBreadth      int64            // fields of one selection
 }
+
+// Bounds of a GraphQLCost.
+const (
+	MaxGraphQLDepth   = 100
+	MaxGraphQLBreadth = 10_000
+)

@@ -36,17 +36,20 @@ type validator struct {
 	problems problemList
 	warnings problemList
 	shared   map[string]*Limit
-	used     map[string]bool // shared limits that some route draws from
+	used     map[string]bool   // shared limits that some route draws from
+	zones    map[string]string // what is wrong with each time zone that was met
 }
 
 func validate(d *Document) Report {
 	if d == nil {
 		return Report{Problems: []Problem{{Message: "is missing"}}}
 	}
-	v := &validator{doc: d.withDefaults(), shared: map[string]*Limit{}, used: map[string]bool{}}
+	v := &validator{doc: d.withDefaults(), shared: map[string]*Limit{}, used: map[string]bool{}, zones: map[string]string{}}
 	v.header()
 	v.clientIP()
 	v.credentials()
+	v.user()
+	v.replicas()
 	v.globalLimits()
 	v.sharedLimits()
 	v.plans()
@@ -140,16 +143,36 @@ func badHeader(name string) string {
 	case len(name) > 128 || !headerToken(name):
 		return "must be the name of a header: letters, digits and -"
 	}
-	switch textproto.CanonicalMIMEHeaderKey(name) {
+	switch key := textproto.CanonicalMIMEHeaderKey(name); key {
 	case "Connection", "Keep-Alive", "Proxy-Authenticate", "Proxy-Authorization", "Proxy-Connection", "Te",
 		"Trailer", "Transfer-Encoding", "Upgrade":
 		return name + " is a hop-by-hop header: it does not reach past the next proxy"
 	case "Host", "Content-Length", "Content-Type", "Cookie", "Date":
 		return name + " already has another meaning"
-	case "X-Request-Id", "X-Correlation-Id", "Traceparent":
-		return name + " differs on each request: it names no caller"
+	default:
+		if perRequest(key) {
+			return name + " differs on each request: it names no caller"
+		}
 	}
 	return ""
+}
+
+// perRequest reports whether a header, in canonical form, carries an id of the
+// request: who counted by it would count every request apart.
+func perRequest(key string) bool {
+	switch key {
+	case "X-Request-Id", "X-Requestid", "Request-Id", "X-Correlation-Id", "Correlation-Id", "X-Correlationid", "X-Transaction-Id",
+		"Traceparent", "Tracestate", "X-Trace-Id", "X-Span-Id", "Uber-Trace-Id", "B3", "X-B3-Traceid", "X-B3-Spanid", "X-B3-Parentspanid",
+		"X-Amzn-Trace-Id", "X-Amz-Cf-Id", "X-Amzn-Requestid", "X-Cloud-Trace-Context", "X-Datadog-Trace-Id", "X-Datadog-Parent-Id",
+		"X-Ms-Request-Id", "X-Ms-Client-Request-Id", "Cf-Ray", "X-Vercel-Id", "Fly-Request-Id", "Sentry-Trace", "Elastic-Apm-Traceparent",
+		"Idempotency-Key", "X-Idempotency-Key", "X-Nonce", "X-Timestamp", "X-Request-Start":
+		return true
+	}
+	return false
+}
+
+func sameHeader(a, b string) bool {
+	return textproto.CanonicalMIMEHeaderKey(a) == textproto.CanonicalMIMEHeaderKey(b)
 }
 
 func headerToken(s string) bool {

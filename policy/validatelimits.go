@@ -1,9 +1,6 @@
 package policy
 
-import (
-	"slices"
-	"time"
-)
+import "time"
 
 // Ids of limits. They name a limit in overrides, diffs, metrics and stored
 // state, so they never change their form.
@@ -12,13 +9,19 @@ func sharedLimitID(name string) string       { return "shared:" + name }
 func planLimitID(name string) string         { return "plan." + name }
 func routeLimitID(route, name string) string { return "route:" + route + "." + name }
 
+// Names that stand in ids for what is no rate limit.
+const (
+	quotaName       = "quota"
+	concurrencyName = "concurrency"
+)
+
 func (v *validator) globalLimits() {
 	names := map[string]string{}
 	for i := range v.doc.Global.Limits {
 		l := &v.doc.Global.Limits[i]
 		at := index("global.limits", i)
 		v.name(at+".name", l.Name, "limits of global", names)
-		v.limit(at, l, "on everything together", PerGlobal, PerIP)
+		v.limit(at, l, globalPlace())
 	}
 }
 
@@ -28,7 +31,7 @@ func (v *validator) sharedLimits() {
 		l := &v.doc.Shared[i]
 		at := index("shared", i)
 		v.name(at+".name", l.Name, "shared limits", names)
-		v.limit(at, l, "that is shared", PerGlobal, PerTenant, PerCredential, PerIP)
+		v.limit(at, l, sharedPlace())
 		if v.shared[l.Name] == nil {
 			v.shared[l.Name] = l
 		}
@@ -48,15 +51,21 @@ func (v *validator) plans() {
 			l := &limits[i]
 			at := index(at+".limits", i)
 			v.name(at+".name", l.Name, "limits of a plan", names)
-			if l.Name == "quota" || l.Name == "concurrency" {
+			if l.Name == quotaName || l.Name == concurrencyName {
 				v.problems.addf(at+".name", "%q is reserved", l.Name)
 			}
-			v.limit(at, l, "of a plan", PerTenant, PerCredential)
+			v.limit(at, l, planPlace())
+			if l.Per == PerIP {
+				v.problems.addf(at+".per", "ip alone would be one bucket for tenants of several plans: write [tenant, ip]")
+			}
 			if other, ok := first[l.Name]; ok && perIn(v.doc.Plans[other].Limits, l.Name) != l.Per {
 				v.warnings.addf(at+".per", "differs from plan %s: a tenant that changes its plan gets a fresh bucket", other)
 			} else if !ok {
 				first[l.Name] = name
 			}
+		}
+		if q := v.doc.Plans[name].Quota; q != nil {
+			v.quota(at+".quota", q)
 		}
 	}
 }
@@ -70,16 +79,17 @@ func perIn(limits []Limit, name string) Per {
 	return ""
 }
 
-// limit checks one limit; allowed are the dimensions that make sense there.
-func (v *validator) limit(at string, l *Limit, what string, allowed ...Per) {
-	switch {
-	case l.Per == "":
-		v.problems.addf(at+".per", "is missing: one of %s", joinWords(allowed))
-	case !slices.Contains(allowed, l.Per):
-		v.problems.addf(at+".per", "%s is not for a limit %s: it must be one of %s", clip(string(l.Per)), what, joinWords(allowed))
+// limit checks one limit that stands in a place.
+func (v *validator) limit(at string, l *Limit, in place) {
+	v.per(at+".per", l.Per, in)
+	v.word(at+".counts", string(l.Counts), string(CountsCost), string(CountsRequests))
+	v.word(at+".mode", string(l.Mode), string(ModeEnforce), string(ModeShadow))
+	v.word(at+".sync", string(l.Sync), string(SyncExact), string(SyncLeased))
+	if l.Sync == SyncLeased && l.Mode == ModeShadow {
+		v.problems.addf(at+".sync", "leased is not for mode shadow, which refuses nobody: write exact, or leave it out")
 	}
-	if l.Counts != CountsCost && l.Counts != CountsRequests {
-		v.problems.addf(at+".counts", "%q is not known: it must be cost or requests", clip(string(l.Counts)))
+	if t := l.ExpiresAt; t != nil && (t.Year() < 2000 || t.Year() > 9999) {
+		v.problems.addf(at+".expires_at", "%s must be a time of the years 2000 to 9999", momentText(*t))
 	}
 	if !l.Rate.set() {
 		v.problems.addf(at+".rate", "is missing: write N/minute, unlimited or 0")
@@ -121,7 +131,26 @@ func (v *validator) slips(at string, l *Limit) {
 		gap := (l.Rate.Period + time.Duration(l.Rate.Tokens) - 1) / time.Duration(l.Rate.Tokens)
 		v.warnings.addf(at+".burst", "1 refuses calls that are closer than %s to each other, whatever came before", gap)
 	}
+	if l.Sync == SyncLeased && !l.Rate.Blocked() && l.Burst > 0 {
+		v.leased(at, l)
+	}
 }
+
+// leased warns where leasing gains nothing.
+func (v *validator) leased(at string, l *Limit) {
+	n, err := NumbersOf(l.Rate, l.Burst)
+	switch {
+	case err != nil: // told elsewhere
+	case n.LeasedBurst() == n.Burst:
+		v.warnings.addf(at+".sync", "leased has no effect: the burst %d is below twice what the rate brings in %s, so the limit is counted exactly", l.Burst, LeasePeriod)
+	case n.Tokens*leaseWorthwhile < n.Period:
+		v.warnings.addf(at+".sync", "leased gains nothing at %s: it is for limits of hundreds a second and more", l.Rate)
+	}
+}
+
+// leaseWorthwhile: below 100 tokens a second, that is one in 10 000 µs, a slice
+// would hold next to nothing.
+const leaseWorthwhile = 10_000
 
 // collisions refuses two limit ids that stored state could not tell apart.
 func (v *validator) collisions(hash func(id string) uint64) {
@@ -129,7 +158,7 @@ func (v *validator) collisions(hash func(id string) uint64) {
 	for _, l := range v.everyLimit() {
 		h := hash(l.id)
 		if other, ok := seen[h]; ok && other != l.id {
-			v.problems.addf(l.path+".name", "%s and %s have the same 64-bit hash: rename one", l.id, other)
+			v.problems.addf(l.path, "%s and %s have the same 64-bit hash: rename one", l.id, other)
 		}
 		seen[h] = l.id
 	}
@@ -141,17 +170,23 @@ func (v *validator) everyLimit() []limitPlace {
 	var out []limitPlace
 	add := func(path string, limits []Limit, id func(name string) string) {
 		for i, l := range limits {
-			out = append(out, limitPlace{id(l.Name), index(path, i)})
+			out = append(out, limitPlace{id(l.Name), index(path, i) + ".name"})
 		}
 	}
 	add("global.limits", v.doc.Global.Limits, globalLimitID)
 	add("shared", v.doc.Shared, sharedLimitID)
 	for _, name := range sortedKeys(v.doc.Plans) {
 		add("plans."+name+".limits", v.doc.Plans[name].Limits, planLimitID)
+		if v.doc.Plans[name].Quota != nil {
+			out = append(out, limitPlace{QuotaID, "plans." + name + ".quota"})
+		}
 	}
 	for i := range v.doc.Routes {
 		r := &v.doc.Routes[i]
 		add(index("routes", i)+".limits", r.Limits, func(name string) string { return routeLimitID(r.Name, name) })
+		if r.Concurrency != nil {
+			out = append(out, limitPlace{routeLimitID(r.Name, concurrencyName), index("routes", i) + ".concurrency"})
+		}
 	}
 	return out
 }

@@ -20,22 +20,22 @@ func (v *validator) routes() {
 		v.name(at+".name", r.Name, "routes", names)
 		v.routeWords(at, r)
 		met := v.routeLimits(at, r)
-		v.routeCost(at, r, met, plans)
+		v.cost(at+".cost", r, met, plans)
+		if r.Concurrency != nil {
+			v.concurrency(at+".concurrency", r)
+		}
 		v.storeFailure(at+".on_store_failure", r)
+		v.share(at+".on_store_failure.fallback", r, met)
 	}
 	v.patterns()
 }
 
 func (v *validator) routeWords(at string, r *Route) {
-	if r.Identity != IdentityAPIKey && r.Identity != IdentityIP {
-		v.problems.addf(at+".identity", "%q is not known: it must be api_key or ip", clip(string(r.Identity)))
+	v.word(at+".identity", string(r.Identity), string(IdentityAPIKey), string(IdentityUser), string(IdentityIP))
+	if r.Identity == IdentityUser && v.doc.User == nil {
+		v.problems.addf(at+".identity", "user is not known: say where the user stands, user: {header: X-User-Id}")
 	}
-	if r.Motive != MotiveFairness && r.Motive != MotiveQuota && r.Motive != MotiveAbuse {
-		v.problems.addf(at+".motive", "%q is not known: it must be fairness, quota or abuse", clip(string(r.Motive)))
-	}
-	if r.Cost < 1 || r.Cost > maxCost {
-		v.problems.addf(at+".cost", "%d must be 1 to %d", r.Cost, int64(maxCost))
-	}
+	v.word(at+".motive", string(r.Motive), string(MotiveFairness), string(MotiveQuota), string(MotiveAbuse))
 }
 
 // routeLimits checks a route's own limits and the shared ones it uses, and gives
@@ -47,23 +47,22 @@ func (v *validator) routeLimits(at string, r *Route) []metLimit {
 		met = append(met, metLimit{globalLimitID(l.Name), "", l})
 	}
 	met = append(met, v.uses(at+".uses", r)...)
-	names := map[string]string{}
+	names, in := map[string]string{}, routePlace(r)
 	for i := range r.Limits {
 		l := &r.Limits[i]
 		at := index(at+".limits", i)
 		v.name(at+".name", l.Name, "limits of a route", names)
-		if l.Name == "concurrency" {
+		if l.Name == concurrencyName {
 			v.problems.addf(at+".name", "%q is reserved", l.Name)
 		}
-		if r.Identity == IdentityIP {
-			v.limit(at, l, "of a route with identity ip, which has no tenant", PerIP, PerGlobal)
-		} else {
-			v.limit(at, l, "of a route", PerGlobal, PerTenant, PerCredential, PerIP)
-		}
+		v.limit(at, l, in)
 		met = append(met, metLimit{routeLimitID(r.Name, l.Name), "", l})
 	}
-	if len(met) == 0 && r.Identity == IdentityIP {
-		v.warnings.addf(at, "has no limit: plans do not apply to identity ip, and nothing else does")
+	if len(met) == 0 && r.Identity != IdentityAPIKey {
+		v.warnings.addf(at, "has no limit: plans do not apply to identity %s, and nothing else does", clip(string(r.Identity)))
+	}
+	if headerAlone(met[len(v.doc.Global.Limits):]) {
+		v.problems.addf(at+".limits", "are counted per a header alone, which a caller can change on each request: add one that is counted per tenant, user, ip or global")
 	}
 	return met
 }
@@ -84,70 +83,17 @@ func (v *validator) uses(path string, r *Route) []metLimit {
 			continue
 		}
 		used[name], v.used[name] = true, true
-		if r.Identity == IdentityIP && needsTenant(l.Per) {
-			v.problems.addf(at, "%q is counted per %s, and a route with identity ip has none", name, l.Per)
+		for _, d := range l.Per.Dimensions() {
+			switch {
+			case r.Identity != IdentityAPIKey && d.Kind.needsTenant():
+				v.problems.addf(at, "%q is counted per %s, and a route with identity %s has none", name, d, clip(string(r.Identity)))
+			case r.Motive != MotiveAbuse && d.Kind == DimensionBody:
+				v.problems.addf(at, "%q is counted per %s, and the body is read only on a route with motive abuse", name, clip(d.String()))
+			}
 		}
 		met = append(met, metLimit{sharedLimitID(name), "", l})
 	}
 	return met
-}
-
-func needsTenant(p Per) bool { return p == PerTenant || p == PerCredential }
-
-// metLimit is a limit that a request of a route is charged to.
-type metLimit struct {
-	id, plan string
-	limit    *Limit
-}
-
-// planLimits holds the limits of all plans and the smallest burst among those
-// that a cost must fit, so that most routes need no look at each of them.
-type planLimits struct {
-	all      []metLimit
-	smallest int64
-}
-
-func newPlanLimits(plans map[string]Plan) planLimits {
-	p := planLimits{smallest: maxStored}
-	for _, name := range sortedKeys(plans) {
-		limits := plans[name].Limits
-		for i := range limits {
-			m := metLimit{planLimitID(limits[i].Name), name, &limits[i]}
-			p.all = append(p.all, m)
-			if m.bounds() {
-				p.smallest = min(p.smallest, limits[i].Burst)
-			}
-		}
-	}
-	return p
-}
-
-// bounds reports whether a cost above the limit's burst could never pass. A
-// limit that admits nothing is not meant to be fitted.
-func (m metLimit) bounds() bool {
-	l := m.limit
-	return l.Counts == CountsCost && l.Rate.set() && !l.Rate.Unlimited && !l.Rate.Blocked() && l.Burst > 0
-}
-
-func (v *validator) routeCost(at string, r *Route, met []metLimit, plans planLimits) {
-	if r.Identity == IdentityAPIKey && r.Cost > plans.smallest {
-		met = append(met, plans.all...)
-	}
-	told := 0
-	for _, m := range met {
-		if !m.bounds() || r.Cost <= m.limit.Burst {
-			continue
-		}
-		if told++; told > maxCostProblems {
-			v.problems.addf(at+".cost", "%d can never pass more limits than are named here", r.Cost)
-			return
-		}
-		where := m.id
-		if m.plan != "" {
-			where += " of plan " + clip(m.plan)
-		}
-		v.problems.addf(at+".cost", "%d can never pass %s, whose burst is %d", r.Cost, where, m.limit.Burst)
-	}
 }
 
 func (v *validator) storeFailure(at string, r *Route) {
@@ -176,9 +122,14 @@ func (v *validator) fallback(at string, r *Route) {
 	at += ".fallback"
 	switch {
 	case f == nil && abuse:
-		v.problems.addf(at, "is missing: a route against abuse that opens needs a rate and a burst")
+		v.problems.addf(at, "is missing: a route against abuse that opens needs a rate and a burst, or share")
 	case f == nil:
-		v.problems.addf(at, "is missing: mode open needs {rate: …, burst: …} or the word unlimited")
+		v.problems.addf(at, "is missing: mode open needs {rate: …, burst: …}, share or the word unlimited")
+	case f.Share && (f.Unlimited || f.Rate.set() || f.Burst != 0):
+		v.problems.addf(at, "is share and has a rate, a burst or unlimited: give one of them")
+	case f.Share && v.doc.ReplicasExpected < 1:
+		v.problems.addf(at, "share needs replicas_expected, at the top of the document: how many gateways there are when all is well")
+	case f.Share: // see share
 	case f.Unlimited && abuse:
 		v.problems.addf(at, "unlimited is not for a route against abuse: give a rate and a burst, or close")
 	case f.Unlimited && (f.Rate.set() || f.Burst != 0):
@@ -190,6 +141,33 @@ func (v *validator) fallback(at string, r *Route) {
 		if v.numbers(at, f.Rate, f.Burst) && (f.Rate.Blocked() || f.Burst == 0) {
 			v.problems.addf(at, "admits nothing: write mode closed")
 		}
+	}
+}
+
+// share looks at what a fallback share leaves of the limits that it divides.
+func (v *validator) share(at string, r *Route, met []metLimit) {
+	f := r.OnStoreFailure.Fallback
+	if f == nil || !f.Share || r.OnStoreFailure.Mode != FailOpen || v.doc.ReplicasExpected < 1 {
+		return
+	}
+	bounded := false
+	for _, m := range met {
+		l := m.limit
+		if l.Rate.Unlimited || l.Mode == ModeShadow || !l.Rate.set() {
+			continue
+		}
+		bounded = true
+		if left := l.Burst / v.doc.ReplicasExpected; l.Burst > 0 && left < m.charge(r) {
+			v.warnings.addf(at, "share leaves %d of the burst %d of %s to each of %d gateways: a request, which takes %d, is then refused",
+				left, l.Burst, m.name(), v.doc.ReplicasExpected, m.charge(r))
+		}
+	}
+	switch {
+	case bounded:
+	case r.Motive == MotiveAbuse:
+		v.problems.addf(at, "share has nothing to divide: a route against abuse that opens needs a bounded limit of its own, or a rate and a burst here")
+	case r.Identity != IdentityAPIKey:
+		v.warnings.addf(at, "share has nothing to divide: no limit of the route is bounded, so everything is admitted while the store is away")
 	}
 }
 
