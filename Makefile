@@ -12,8 +12,11 @@ export GOFLAGS ?= -buildvcs=false
 TEST_TIMEOUT ?= 20m
 FUZZ_TIME    ?= 20s
 DEMO_FLAGS   ?=
+BENCH_FLAGS  ?=
+STEPS        ?= 100000
+FAULT_ROUNDS ?= 5
 
-.PHONY: help demo build test verify lint gen deps prove e2e-12 fuzz race vuln clean go
+.PHONY: help demo build test verify lint gen deps prove steps faults bench e2e-12 fuzz race vuln clean go
 
 help: ## this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -57,6 +60,18 @@ deps: go ## install what demo and test need: PostgreSQL, Redis, Chromium
 prove: go ## hold the product to its promises about time, one test at a time, and print what was measured
 	@sh scripts/deps.sh pg redis browser
 	HEADGATE_E2E_STRICT=1 $(GO) test -count=1 -timeout=20m -parallel=1 -v ./internal/e2e
+
+steps: go ## hold every store to the model over long random traces (STEPS of them, 100000)
+	@sh scripts/deps.sh redis
+	HEADGATE_STEPS=$(STEPS) $(GO) test -count=1 -timeout=30m -run 'Conform|Linearizable' ./limiter/memstore ./limiter/redisstore
+
+faults: go ## break Redis, Sentinel and Cluster in every way of the tests, FAULT_ROUNDS times
+	@sh scripts/deps.sh redis
+	HEADGATE_FAULT_ROUNDS=$(FAULT_ROUNDS) $(GO) test -count=1 -timeout=60m -parallel=2 -run '_R[0-9][0-9]+|_I0[0-9]|_I1[0-9]|Sentinel|Cluster' ./limiter/... ./policy/feed ./gateway/...
+
+bench: go ## measure decisions beside the known Go libraries and write docs/benchmarks.md
+	@sh scripts/deps.sh redis
+	cd bench && $(GO) run . $(BENCH_FLAGS)
 
 e2e-12: go ## one limit over twelve gateways
 	@sh scripts/deps.sh pg redis
