@@ -42,10 +42,10 @@ func (l *CompiledLimit) Expired(nowMicros int64) bool {
 // charged to the document's global limits, its tenant's plan (identity api_key
 // only) and these.
 type CompiledRoute struct {
-	Name   string
-	Route  *Route
-	Cost   int64
-	Limits []CompiledLimit // the shared ones it uses, then its own
+	Name        string
+	Route       *Route
+	Cost        int64
+	Limits      []CompiledLimit      // the shared ones it uses, then its own
 	Concurrency *CompiledConcurrency // nil: none
 }
 

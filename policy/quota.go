@@ -65,4 +65,3 @@ type CompiledQuota struct {
 	Location *time.Location // of TimeZone
 	Shadow   bool
 }
-
