@@ -17,12 +17,14 @@ import (
 // X-Headgate-Status.
 func (g *Gateway) serveCheck(w http.ResponseWriter, r *http.Request) {
 	peer := peerAddress(r.RemoteAddr)
-	in := Inbound{Header: r.Header, Peer: peer, PeerTrusted: peer.IsLoopback()}
+	in := Inbound{Header: r.Header, Peer: peer, PeerTrusted: peer.IsLoopback(), readBody: bodyReader(w, r)}
 	if err := g.describe(&in, r); err != nil {
+		finishBody(w, r)
 		writeProblem(w, CodeBadRequest, requestID(r.Header, false), err.Error())
 		return
 	}
 	v := g.decide(r.Context(), &in)
+	finishBody(w, r)
 	out := &styledWriter{ResponseWriter: w, nginx: r.URL.Query().Get("style") == "nginx"}
 	g.writeDebug(w.Header(), r, &v)
 	if !v.Allowed {
@@ -38,9 +40,9 @@ func (g *Gateway) serveCheck(w http.ResponseWriter, r *http.Request) {
 func (g *Gateway) writeAdmission(h http.Header, v *Verdict) {
 	g.writeHeaders(h, v)
 	for name, value := range map[string]string{
-		headerTenant: v.Tenant, headerCredential: v.Credential, headerRoute: v.routeName(), headerLease: v.Lease,
+		headerTenant: v.Tenant, headerCredential: v.Credential, headerUser: v.User, headerRoute: v.routeName(), headerLease: v.Lease,
 	} {
-		if value != "" {
+		if value != "" && (name == headerLease || fieldText(value)) {
 			h.Set(name, value)
 		}
 	}
@@ -69,10 +71,8 @@ func (g *Gateway) describe(in *Inbound, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if in.EscapedPath, err = pathOf(uri); err != nil {
-		return err
-	}
-	return nil
+	in.EscapedPath, in.Query, err = pathOf(uri)
+	return err
 }
 
 var errNotTold = errors.New("is given")
@@ -97,19 +97,19 @@ func told(h http.Header, names ...string) (string, error) {
 	return value, nil
 }
 
-// pathOf takes the escaped path out of a request target.
-func pathOf(target string) (string, error) {
-	path, _, _ := strings.Cut(target, "?")
+// pathOf takes the escaped path and the raw query out of a request target.
+func pathOf(target string) (path, query string, err error) {
+	path, query, _ = strings.Cut(target, "?")
 	if strings.Contains(path, "#") { // some programs end the path there and some do not
-		return "", errors.New("the request target has a fragment")
+		return "", "", errors.New("the request target has a fragment")
 	}
 	if !strings.HasPrefix(path, "/") {
-		return "", errors.New("the request target does not begin with /")
+		return "", "", errors.New("the request target does not begin with /")
 	}
 	if _, err := url.PathUnescape(path); err != nil {
-		return "", errors.New("the request target is not percent-encoded properly")
+		return "", "", errors.New("the request target is not percent-encoded properly")
 	}
-	return path, nil
+	return path, query, nil
 }
 
 // styledWriter maps statuses for callers that know only a few.

@@ -141,7 +141,7 @@ func FuzzDescription(f *testing.F) {
 		if err == nil && got == "" {
 			t.Fatal("nothing was told, and it is no error")
 		}
-		if path, err := pathOf(got); err == nil && (!strings.HasPrefix(path, "/") || strings.ContainsAny(path, "?#")) {
+		if path, _, err := pathOf(got); err == nil && (!strings.HasPrefix(path, "/") || strings.ContainsAny(path, "?#")) {
 			t.Fatalf("path %q", path)
 		}
 	})

@@ -19,9 +19,11 @@ import (
 func (g *Gateway) decide(ctx context.Context, in *Inbound) Verdict {
 	start := g.cfg.Now()
 	g.metrics.received.Inc()
-	v := Verdict{Deciding: -1, RequestID: in.RequestID, Status: http.StatusOK}
+	v := Verdict{Deciding: -1, RequestID: in.RequestID, Status: http.StatusOK, Peeked: in.Peek}
 	g.judge(context.WithoutCancel(ctx), in, &v)
-	v.Aborted = ctx.Err() != nil
+	if v.Aborted = ctx.Err() != nil; v.Aborted {
+		v.End()
+	}
 	g.account(&v, start)
 	return v
 }
@@ -50,13 +52,18 @@ func (g *Gateway) judge(ctx context.Context, in *Inbound, v *Verdict) {
 		v.Allowed, v.Free, v.Outcome = true, true, usage.OutcomeAdmitted
 		return
 	}
-	var plan []policy.CompiledLimit
-	if v.Route.Route.Identity != policy.IdentityIP {
-		if plan, ok = g.admitIdentity(ctx, in, v); !ok {
-			return
-		}
+	var c caller
+	switch v.Route.Route.Identity {
+	case policy.IdentityIP:
+	case policy.IdentityUser:
+		ok = g.admitUser(in, v, &c)
+	default:
+		ok = g.admitIdentity(ctx, in, v, &c)
 	}
-	g.ask(ctx, draw(v.Policy.Compiled, v.Route, plan, v), v)
+	if !ok || !g.price(in, v) {
+		return
+	}
+	g.ask(ctx, in, g.drawing(in, v, &c), v)
 }
 
 // locate finds the canonical path, the caller's address and the route.
@@ -66,6 +73,9 @@ func (g *Gateway) locate(in *Inbound, v *Verdict) bool {
 		v.Client = clientAddress(in.Peer, in.Header, rules, in.PeerTrusted)
 	}
 	v.Subject = subjectOf(v.Client, rules.IPv6Prefix)
+	if in.RouteName != "" {
+		return g.locateByName(in, v)
+	}
 	path, err := policy.CanonicalPath(in.EscapedPath)
 	if err != nil {
 		v.refuse(CodeAmbiguousPath, usage.OutcomeInvalid)
@@ -81,71 +91,113 @@ func (g *Gateway) locate(in *Inbound, v *Verdict) bool {
 		v.refuse(CodeNoRoute, usage.OutcomeNoRoute)
 		return false
 	}
-	v.Route = route
-	if v.Cost = route.Cost; in.Cost > 0 {
-		v.Cost = in.Cost
-	}
+	v.Route, v.Cost = route, route.Cost
 	return true
 }
 
-// admitIdentity verifies the caller and finds its plan's limits.
-func (g *Gateway) admitIdentity(ctx context.Context, in *Inbound, v *Verdict) ([]policy.CompiledLimit, bool) {
+// locateByName finds the route that a trusted caller names.
+func (g *Gateway) locateByName(in *Inbound, v *Verdict) bool {
+	route := g.viewOf(v.Policy.Compiled).named[in.RouteName]
+	if route == nil {
+		v.refuse(CodeNoRoute, usage.OutcomeNoRoute)
+		return false
+	}
+	v.Route, v.Cost = route, route.Cost
+	return true
+}
+
+// admitIdentity verifies the caller and finds its plan and its own terms.
+func (g *Gateway) admitIdentity(ctx context.Context, in *Inbound, v *Verdict, c *caller) bool {
 	ctx, cancel := context.WithTimeout(ctx, g.cfg.Budget) // both lookups together
 	defer cancel()
 	tenant, ok := g.identify(ctx, in, v)
 	if !ok {
-		return nil, false
+		return false
 	}
 	plan, known := v.Policy.Compiled.Plans[tenant.Plan]
 	if !known {
 		g.reportPlan(tenant.Plan)
 		v.RetryAfterSecs = g.jitter()
 		v.refuse(CodePlanUnknown, usage.OutcomeUnavailable)
-		return nil, false
+		return false
 	}
-	return plan, true
+	c.plan, c.quota, c.terms = plan, v.Policy.Compiled.Quotas[tenant.Plan], g.terms.of(&tenant)
+	return true
 }
 
-// ask puts the charges to the limiter and reads its decision.
-func (g *Gateway) ask(ctx context.Context, d drawn, v *Verdict) {
-	subject := v.Tenant
-	if subject == "" {
-		subject = v.Subject
+// ask puts what the request draws from to the limiter and reads its decision.
+func (g *Gateway) ask(ctx context.Context, in *Inbound, d *drawing, v *Verdict) {
+	if why, limits := d.hopeless(); why != "" {
+		v.Reason, v.Limits, v.Bare = why, limits, v.abuse()
+		v.refuseFor(why, g)
+		return
 	}
+	if in.Budget > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, in.Budget)
+		defer cancel()
+	}
+	view := g.viewOf(v.Policy.Compiled)
 	answer := g.limiter.Decide(ctx, limiter.Request{
-		Route: v.Route.Name, Draw: limiter.Draw{Charges: d.charges}, Fail: v.Route.Route.OnStoreFailure, Identity: subject, Cost: v.Cost,
+		Route: v.Route.Name, Draw: d.draw, Fail: v.Route.Route.OnStoreFailure, Identity: v.identity(), Cost: v.Cost,
+		Expected: v.Policy.Compiled.Document.ReplicasExpected, Settles: view.settles, Peek: in.Peek,
 	})
-	v.Reason, v.Degraded, v.Deciding = answer.Reason, answer.Degraded, answer.Deciding
-	if !answer.Degraded {
-		v.Limits = d.states(answer.Levels)
-	}
+	v.Reason, v.Degraded, v.Cached, v.Cause = answer.Reason, answer.Degraded, answer.Cached, answer.Cause
+	v.RetryAfterMicros = answer.RetryAfterMicros
 	v.Bare = v.abuse()
-	switch answer.Reason {
+	if !answer.Degraded {
+		d.tell(&answer)
+		d.sort(v, &answer)
+	}
+	if g.keep(in, d, &answer, v); answer.Allowed && v.admitFor(answer.Reason) {
+		return
+	}
+	v.End() // an answer that contradicts itself admits nothing, and holds nothing
+	v.refuseFor(answer.Reason, g)
+}
+
+// admitFor admits for a reason that admits.
+func (v *Verdict) admitFor(why limiter.Reason) bool {
+	switch why {
 	case limiter.ReasonAdmitted:
 		v.Allowed, v.Outcome = true, usage.OutcomeAdmitted
 	case limiter.ReasonOpen:
 		v.Allowed, v.Outcome = true, usage.OutcomeFallbackAdmitted
-	case limiter.ReasonLimit:
-		v.RetryAfterMicros = answer.RetryAfterMicros
+	}
+	return v.Allowed
+}
+
+// refuseFor turns the verdict into the refusal that belongs to a reason. Anything
+// that is no reason to refuse is a fault, and closes.
+func (v *Verdict) refuseFor(why limiter.Reason, g *Gateway) {
+	switch why {
+	case limiter.ReasonLimit, limiter.ReasonConcurrency, limiter.ReasonQuota:
 		v.refuse(CodeQuotaExceeded, usage.OutcomeLimited)
 	case limiter.ReasonBlocked:
-		v.Limits, v.Deciding = d.blocked(), 0
+		v.Deciding, v.RetryAfterMicros = 0, 0
 		v.refuse(CodeQuotaExceeded, usage.OutcomeBlocked)
 	case limiter.ReasonFallback: // without a wait, the fallback can never pay: the outage has to end
-		v.RetryAfterMicros, v.RetryAfterSecs = answer.RetryAfterMicros, g.jitter()
+		v.RetryAfterSecs = g.jitter()
 		v.refuse(CodeQuotaExceeded, usage.OutcomeFallbackRefused)
 	case limiter.ReasonCostExceedsBurst:
 		v.Bare = false
 		v.refuse(CodeCostExceedsBurst, usage.OutcomeInvalid)
 	default:
-		v.Bare = false
+		v.Bare, v.RetryAfterMicros = false, 0
 		v.RetryAfterSecs = g.jitter()
 		v.refuse(CodeReducedCapacity, usage.OutcomeClosed)
 	}
-	if v.Allowed != answer.Allowed { // an answer that contradicts itself admits nothing
-		v.RetryAfterSecs = g.jitter()
-		v.refuse(CodeReducedCapacity, usage.OutcomeClosed)
+}
+
+// identity is the subject of the fallback: whoever is being charged.
+func (v *Verdict) identity() string {
+	switch {
+	case v.Tenant != "":
+		return v.Tenant
+	case v.User != "":
+		return "user:" + v.User // no tenant's id and no address holds a colon so
 	}
+	return v.Subject
 }
 
 // account books the verdict: exactly one class, one count for the console.
@@ -153,12 +205,12 @@ func (g *Gateway) account(v *Verdict, start time.Time) {
 	now := g.cfg.Now()
 	g.metrics.decided(v, now.Sub(start))
 	g.tally.add(v)
-	if v.Aborted || v.Free {
+	if v.Aborted || v.Free || v.Peeked {
 		return
 	}
 	limit := ""
 	if !v.Allowed && v.Deciding >= 0 && v.Deciding < len(v.Limits) {
-		limit = v.Limits[v.Deciding].Limit.ID
+		limit = v.Limits[v.Deciding].ID
 	}
 	g.counter.Add(now, v.Tenant, v.routeName(), v.Outcome, limit, v.Cost)
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/headgate/headgate/gateway/dimension"
 	"github.com/headgate/headgate/policy"
 )
 
@@ -28,18 +29,18 @@ func (g *Gateway) DecideHandler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("/v1/check", g.serveCheck)
 	mux.HandleFunc("POST /v1/decide", g.serveDecide)
-	later := func(w http.ResponseWriter, r *http.Request) {
-		writeProblem(w, CodeNotSupported, requestID(r.Header, true), r.URL.Path+" is not supported yet")
-	}
-	mux.HandleFunc("POST /v1/release", later)
-	mux.HandleFunc("POST /v1/settle", later)
+	mux.HandleFunc("POST /v1/release", g.serveRelease)
+	mux.HandleFunc("POST /v1/settle", g.serveSettle)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path != "/v1/decide" || !g.mayAsk(r) {
-			finishBody(w, r)
-		}
 		if !g.mayAsk(r) {
+			finishBody(w, r)
 			writeProblem(w, CodeForbiddenCaller, requestID(r.Header, false), "")
 			return
+		}
+		switch r.URL.Path {
+		case "/v1/check", "/v1/decide", "/v1/release", "/v1/settle":
+		default:
+			finishBody(w, r)
 		}
 		mux.ServeHTTP(w, r)
 	})
@@ -60,9 +61,10 @@ func (g *Gateway) mayAskFrom(peer netip.Addr, token string) bool {
 
 // question is the body of POST /v1/decide.
 type question struct {
-	Key, Tenant, Method, Host, Path, IP string
-	Headers                             headerValues
-	Cost                                json.RawMessage
+	Key, Tenant, User, Method, Host, Path, IP string
+	Headers                                   headerValues
+	Body                                      *string
+	Cost                                      json.RawMessage
 }
 
 // decision is the answer to it.
@@ -76,17 +78,29 @@ type decision struct {
 	Credential   string            `json:"credential,omitempty"`
 	Route        string            `json:"route,omitempty"`
 	Version      int64             `json:"version"`
+	Cost         int64             `json:"cost,omitempty"`
 	Limits       []limitAnswer     `json:"limits"`
+	Shadows      []limitAnswer     `json:"shadows,omitempty"` // where debugging is allowed and asked for
 	RetryAfterMS int64             `json:"retry_after_ms,omitempty"`
+	Lease        string            `json:"lease,omitempty"` // for /v1/release and /v1/settle
 	RequestID    string            `json:"request_id"`
 	Headers      map[string]string `json:"headers"`
 }
 
+// limitAnswer is one limit. Limit, Remaining and ResetMS are left out where
+// nothing is counted (Unlimited).
 type limitAnswer struct {
-	ID        string `json:"id"`
-	Limit     int64  `json:"limit"`     // tokens per window, as in RateLimit-Policy
-	Remaining int64  `json:"remaining"` // whole tokens, at most Limit
-	ResetMS   int64  `json:"reset_ms"`  // until one token more; 0 when full
+	ID        string     `json:"id"`
+	Kind      LimitKind  `json:"kind"`
+	Limit     int64      `json:"limit"`     // per window as in RateLimit-Policy; units of a period; places
+	Remaining int64      `json:"remaining"` // whole tokens, units or places, at most Limit
+	ResetMS   int64      `json:"reset_ms"`  // until one more, or until the period ends; 0 when full or not known
+	Source    string     `json:"source"`    // whence the numbers are: boost, override, "plan pro", "route report", …
+	Until     *time.Time `json:"until,omitempty"`
+	Refused   bool       `json:"refused,omitempty"`
+	Unlimited bool       `json:"unlimited,omitempty"`
+	Overage   bool       `json:"overage,omitempty"`  // beyond the quota's amount, to be billed
+	Overflow  bool       `json:"overflow,omitempty"` // counted together with other identifiers
 }
 
 var errBadCost = errors.New("cost is not a whole number from 1 to 2^48-1")
@@ -110,9 +124,10 @@ func (g *Gateway) serveDecide(w http.ResponseWriter, r *http.Request) {
 	_ = control.SetReadDeadline(time.Time{})
 	in.RequestID = id
 	v := g.decide(r.Context(), in)
+	debug := g.cfg.DebugHeader && r.Header.Get(headerDebug) == "1"
 	w.Header().Set(headerRequestID, id)
 	w.Header().Set("Cache-Control", "no-store")
-	writeBody(w, http.StatusOK, "application/json", g.decisionOf(&v))
+	writeBody(w, http.StatusOK, "application/json", g.decisionOf(&v, debug))
 }
 
 // readQuestion reads the body strictly: an unknown member, one in other letters
@@ -136,7 +151,7 @@ func (q *question) read(body []byte) error {
 	}
 	to := map[string]any{
 		"key": &q.Key, "tenant": &q.Tenant, "method": &q.Method, "host": &q.Host, "path": &q.Path,
-		"ip": &q.IP, "headers": &q.Headers, "cost": &q.Cost,
+		"ip": &q.IP, "headers": &q.Headers, "cost": &q.Cost, "user": &q.User, "body": &q.Body,
 	}
 	dec := json.NewDecoder(bytes.NewReader(body))
 	if err := readMembers(dec, func(name string) any { return to[name] }); err != nil {
@@ -198,7 +213,13 @@ func readMembers(dec *json.Decoder, to func(name string) any) error {
 }
 
 func (q *question) inbound() (*Inbound, error) {
-	in := &Inbound{Method: q.Method, Host: q.Host, Key: q.Key, Tenant: q.Tenant, Header: header(q.Headers), ClientKnown: true}
+	in := &Inbound{
+		Method: q.Method, Host: q.Host, Key: q.Key, Tenant: q.Tenant, Header: header(q.Headers), ClientKnown: true,
+		User: q.User, UserKnown: q.User != "",
+	}
+	if q.Body != nil {
+		in.Body = &Body{ContentType: dimension.ContentType(in.Header), Peek: []byte(*q.Body), Whole: true}
+	}
 	var err error
 	switch {
 	case q.Key != "" && q.Tenant != "":
@@ -208,7 +229,7 @@ func (q *question) inbound() (*Inbound, error) {
 	case q.Tenant != "" && !policy.ValidID(q.Tenant):
 		return nil, errors.New("tenant: no tenant id")
 	}
-	if in.EscapedPath, err = pathOf(q.Path); err != nil {
+	if in.EscapedPath, in.Query, err = pathOf(q.Path); err != nil {
 		return nil, fmt.Errorf("path: %w", err)
 	}
 	if q.IP != "" {
@@ -227,15 +248,16 @@ func (q *question) inbound() (*Inbound, error) {
 	return in, nil
 }
 
-func (g *Gateway) decisionOf(v *Verdict) decision {
+func (g *Gateway) decisionOf(v *Verdict, debug bool) decision {
 	d := decision{
 		Allowed: v.Allowed, Degraded: v.Degraded, Status: v.Status, Reason: string(v.Reason), Code: v.Code, Tenant: v.Tenant,
-		Credential: v.Credential, Route: v.routeName(), Version: v.version(), Limits: []limitAnswer{},
-		RetryAfterMS: v.retryAfterMillis(), RequestID: v.RequestID, Headers: map[string]string{},
+		Credential: v.Credential, Route: v.routeName(), Version: v.version(), Cost: v.Cost, Limits: []limitAnswer{},
+		RetryAfterMS: v.retryAfterMillis(), RequestID: v.RequestID, Headers: map[string]string{}, Lease: v.Lease,
 	}
 	if !v.abuse() {
-		for i := range v.Limits {
-			d.Limits = append(d.Limits, v.Limits[i].answer())
+		d.Limits = append(answers(v.Limits), answers(v.Unlimited)...)
+		if debug {
+			d.Shadows = answers(v.Shadows)
 		}
 	}
 	h := http.Header{}
@@ -246,7 +268,25 @@ func (g *Gateway) decisionOf(v *Verdict) decision {
 	return d
 }
 
+// answers tells the limits whose numbers are known.
+func answers(limits []LimitState) []limitAnswer {
+	out := make([]limitAnswer, 0, len(limits))
+	for i := range limits {
+		if !limits[i].Unknown {
+			out = append(out, limits[i].answer())
+		}
+	}
+	return out
+}
+
 func (l *LimitState) answer() limitAnswer {
-	q, _ := quotaOf(l.Limit.Rate)
-	return limitAnswer{ID: l.Limit.ID, Limit: q, Remaining: min(l.Remaining, q), ResetMS: ceilDiv(l.NextMicros, 1000)}
+	a := limitAnswer{
+		ID: l.ID, Kind: l.Kind, Limit: l.Quota, Remaining: min(l.Remaining, l.Quota), ResetMS: ceilDiv(l.NextMicros, 1000),
+		Source: l.From.Source, Refused: l.violated(), Unlimited: l.Unlimited, Overage: l.Overage, Overflow: l.Overflow,
+	}
+	if l.From.ExpiresMicros > 0 {
+		until := time.UnixMicro(l.From.ExpiresMicros).UTC()
+		a.Until = &until
+	}
+	return a
 }

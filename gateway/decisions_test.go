@@ -37,7 +37,7 @@ func TestDecideDoor_AnswersWithTheDecision(t *testing.T) {
 		t.Fatalf("%d %+v", status, d)
 	}
 	last := d.Limits[len(d.Limits)-1]
-	if len(d.Limits) != 3 || last != (limitAnswer{ID: "route:report.reports", Limit: 10, Remaining: 5, ResetMS: 6000}) {
+	if len(d.Limits) != 3 || last != (limitAnswer{ID: "route:report.reports", Kind: LimitRate, Limit: 10, Remaining: 5, ResetMS: 6000, Source: "route report"}) {
 		t.Errorf("limits %+v", d.Limits)
 	}
 	if d.Headers["Ratelimit"] == "" {
@@ -120,12 +120,9 @@ func TestDecideDoor_WhatIsNotUnderstoodIsNamed(t *testing.T) {
 	}
 }
 
-func TestDecideDoor_LaterCallsSayThatTheyAreNotSupportedYet(t *testing.T) {
+func TestDecideDoor_ServesDecisionsAlone(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, testPolicy, nil)
-	for _, path := range []string{"/v1/release", "/v1/settle"} {
-		wantRefusal(t, serve(f.g.DecideHandler(), "POST", path, "Peer", "127.0.0.1:1"), 501, CodeNotSupported)
-	}
 	if res := serve(f.g.DecideHandler(), "GET", "/metrics", "Peer", "127.0.0.1:1"); res.StatusCode != 404 {
 		t.Errorf("metrics at the decisions door: %d", res.StatusCode)
 	}

@@ -23,6 +23,9 @@ type Gateway struct {
 	metrics  *metrics
 	tally    *tally
 	counter  *usage.Counter
+	terms    *termsBook
+	sealer   *sealer
+	view     atomic.Pointer[policyView]
 	proxy    *httputil.ReverseProxy
 	nudge    chan struct{} // rings for a heartbeat out of turn
 	draining atomic.Bool
@@ -46,10 +49,14 @@ func New(cfg Config) (*Gateway, error) {
 		cfg: cfg, metrics: newMetrics(), tally: newTally(),
 		invalid: newInvalidLimit(maxInvalidEntries), rescued: newInvalidLimit(1),
 		counter: usage.NewCounter(cfg.Identity.ID, cfg.Identity.Boot),
+		terms:   newTermsBook(cfg.Log),
 		nudge:   make(chan struct{}, 1),
 		started: cfg.Now(),
 	}
 	var err error
+	if g.sealer, err = newSealer(cfg.DecideToken); err != nil {
+		return nil, fmt.Errorf("gateway configuration: %w", err)
+	}
 	g.limiter, err = limiter.New(limiter.Config{
 		Store:  &meteredStore{Store: cfg.Store, metrics: g.metrics, cause: cfg.StoreCause, failed: g.tally.storeFailed},
 		Budget: cfg.Budget, Now: cfg.Now, FallbackEntries: cfg.FallbackEntries,

@@ -1,14 +1,12 @@
 package gateway
 
 import (
-	"math"
+	"hash/fnv"
 	"net/http"
 	"strconv"
 	"time"
 
-	"github.com/dunglas/httpsfv"
-
-	"github.com/headgate/headgate/policy"
+	"github.com/headgate/headgate/limiter"
 )
 
 // Names of the header fields that we write or drop.
@@ -22,6 +20,8 @@ const (
 	headerToken      = "X-Headgate-Decide-Token"
 	headerRoute      = "X-Headgate-Route"
 	headerLease      = "X-Headgate-Lease"
+	headerUser       = "X-Headgate-User"
+	headerShadow     = "X-Headgate-Shadow"
 )
 
 // maxInteger is the largest integer of a structured field (RFC 9651, 3.3.1).
@@ -58,6 +58,8 @@ func (v *Verdict) retryAfter() int64 {
 	switch {
 	case v.Allowed:
 		return 0
+	case v.Reason == limiter.ReasonConcurrency: // nobody knows when a place gets free
+		return 1
 	case v.RetryAfterMicros > 0:
 		return max(ceilDiv(v.RetryAfterMicros, 1e6), 1)
 	}
@@ -66,78 +68,100 @@ func (v *Verdict) retryAfter() int64 {
 
 // retryAfterMillis is exact: one less is not enough. 0 when it is not known.
 func (v *Verdict) retryAfterMillis() int64 {
-	if v.Allowed || v.RetryAfterMicros <= 0 {
+	if v.Allowed || v.RetryAfterMicros <= 0 || v.Reason == limiter.ReasonConcurrency {
 		return 0
 	}
 	return ceilDiv(v.RetryAfterMicros, 1000)
 }
 
 // writeLimits writes RateLimit-Policy and RateLimit (IETF draft, RFC 9651 lists
-// of strings): every limit by its id, in the order of evaluation.
+// of strings): every limit whose numbers are known by its id, in the order of
+// evaluation. Ids of limits need no escaping.
 func writeLimits(h http.Header, v *Verdict) {
-	policies, limits := httpsfv.List{}, httpsfv.List{}
+	policies, limits := make([]byte, 0, 160), make([]byte, 0, 128)
 	for i := range v.Limits {
 		l := &v.Limits[i]
-		q, w := quotaOf(l.Limit.Rate)
-		p := httpsfv.NewItem(l.Limit.ID)
-		p.Params.Add("q", q)
-		p.Params.Add("w", w)
-		if l.Limit.Burst != q {
-			p.Params.Add("rl-burst", min(l.Limit.Burst, maxInteger))
+		if l.Unknown {
+			continue
 		}
-		policies = append(policies, p)
-		r := httpsfv.NewItem(l.Limit.ID)
-		r.Params.Add("r", min(l.Remaining, q))
-		if l.NextMicros > 0 {
-			r.Params.Add("t", ceilDiv(l.NextMicros, 1e6))
+		policies = appendItem(policies, l.ID)
+		policies = appendParam(policies, ";q=", min(l.Quota, maxInteger))
+		switch {
+		case l.Kind == LimitConcurrency:
+			policies = append(policies, `;qu="concurrent-requests"`...)
+		case l.Window > 0:
+			policies = appendParam(policies, ";w=", min(l.Window, maxInteger))
 		}
-		limits = append(limits, r)
+		if l.Kind == LimitRate && l.Burst != l.Quota {
+			policies = appendParam(policies, ";rl-burst=", min(l.Burst, maxInteger))
+		}
+		limits = appendItem(limits, l.ID)
+		left, next := v.hint(l)
+		if limits = appendParam(limits, ";r=", left); next > 0 {
+			limits = appendParam(limits, ";t=", next)
+		}
 	}
-	setField(h, "RateLimit-Policy", policies)
-	setField(h, "RateLimit", limits)
+	if len(policies) > 0 {
+		h.Set("RateLimit-Policy", string(policies))
+		h.Set("RateLimit", string(limits))
+	}
 }
 
-func setField(h http.Header, name string, list httpsfv.List) {
-	if text, err := httpsfv.Marshal(list); err == nil {
-		h.Set(name, text)
+func appendItem(b []byte, id string) []byte {
+	if len(b) > 0 {
+		b = append(b, ", "...)
 	}
+	return append(append(append(b, '"'), id...), '"')
+}
+
+func appendParam(b []byte, name string, n int64) []byte {
+	return strconv.AppendInt(append(b, name...), n, 10)
+}
+
+// hint is what is left of a limit and the seconds until there is more. The end of
+// a quota's period is the same for many callers, so that they are told it up to
+// 5 % later; a refusal's Retry-After is exact and stays above it. And of a quota
+// no more is told than the rates let through until then: a caller that believed
+// in a month's rest a second before its end would be refused at once.
+func (v *Verdict) hint(l *LimitState) (left, next int64) {
+	left, next = min(l.Remaining, l.Quota, maxInteger), ceilDiv(l.NextMicros, 1e6)
+	if l.Kind != LimitQuota || next == 0 {
+		return left, next
+	}
+	for i := range v.Limits {
+		if r := &v.Limits[i]; r.Kind == LimitRate && !r.Unknown && r.Window > 0 && r.Quota <= maxInteger/max(next, 1) {
+			left = min(left, r.Remaining+ceilDiv(r.Quota*next, r.Window))
+		}
+	}
+	if wait := v.retryAfter(); wait == 0 {
+		next += next * int64(v.spread()) / 2000
+	}
+	return left, next
+}
+
+// spread is a number from 0 to 99 that stays with a caller.
+func (v *Verdict) spread() uint32 {
+	h := fnv.New32a()
+	_, _ = h.Write([]byte(v.Tenant))
+	return h.Sum32() % 100
 }
 
 // writeLegacy writes the older fields for the tightest limit. Reset counts
 // seconds: until one token more, or until this request could be paid for.
 func writeLegacy(h http.Header, v *Verdict) {
 	i := v.tightest()
-	if i < 0 {
+	if i < 0 || v.Limits[i].Unknown {
 		return
 	}
 	l := &v.Limits[i]
-	q, _ := quotaOf(l.Limit.Rate)
-	h.Set("RateLimit-Limit", strconv.FormatInt(q, 10))
-	h.Set("RateLimit-Remaining", strconv.FormatInt(min(l.Remaining, q), 10))
-	h.Set("RateLimit-Reset", strconv.FormatInt(ceilDiv(max(l.NextMicros, l.WaitMicros), 1e6), 10))
-}
-
-// quotaOf tells a rate as tokens per whole seconds: the shortest multiple of its
-// period that is whole seconds.
-func quotaOf(r policy.Rate) (tokens, seconds int64) {
-	period := int64(r.Period / time.Microsecond)
-	if period <= 0 {
-		return 0, 1
+	left, next := v.hint(l)
+	reset := max(next, ceilDiv(l.WaitMicros, 1e6))
+	if l.Refused && reset == 0 {
+		reset = v.retryAfter()
 	}
-	g := gcd(period, 1e6)
-	seconds = period / g
-	times := seconds * 1e6 / period
-	if times > 0 && r.Tokens > math.MaxInt64/times {
-		return maxInteger, min(seconds, maxInteger)
-	}
-	return min(r.Tokens*times, maxInteger), min(seconds, maxInteger)
-}
-
-func gcd(a, b int64) int64 {
-	for b != 0 {
-		a, b = b, a%b
-	}
-	return a
+	h.Set("RateLimit-Limit", strconv.FormatInt(min(l.Quota, maxInteger), 10))
+	h.Set("RateLimit-Remaining", strconv.FormatInt(left, 10))
+	h.Set("RateLimit-Reset", strconv.FormatInt(reset, 10))
 }
 
 // writeRetiring tells a caller that its key is being replaced: since when

@@ -147,10 +147,10 @@ func TestHeaders_AnyLevelsMakeValidFields(t *testing.T) {
 			numbers := policy.Numbers{Tokens: rate.Tokens, Period: rate.Period.Microseconds(), Burst: burst}
 			units := rapid.Int64Range(0, numbers.Full()).Draw(rt, "units")
 			level := limiter.Level{Units: units}
-			v.Limits = append(v.Limits, LimitState{
-				Limit:     &policy.CompiledLimit{ID: "route:r." + strconv.Itoa(i), Rate: rate, Burst: burst, Numbers: numbers},
-				Remaining: level.Remaining(numbers), NextMicros: level.NextMicros(numbers), Cost: 1,
-			})
+			l := &policy.CompiledLimit{ID: "route:r." + strconv.Itoa(i), Rate: rate, Burst: burst, Numbers: numbers}
+			state := rateState(l, numbers, policy.Provenance{}, 1)
+			state.charged(level, numbers)
+			v.Limits = append(v.Limits, state)
 		}
 		h := http.Header{}
 		f.g.writeHeaders(h, v)

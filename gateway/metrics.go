@@ -29,6 +29,12 @@ type metrics struct {
 	lookups   *prometheus.CounterVec
 	degraded  *prometheus.CounterVec
 	upstream  *prometheus.CounterVec
+	cached    *prometheus.CounterVec
+	shadows   *prometheus.CounterVec
+	overflows *prometheus.CounterVec
+	overage   *prometheus.CounterVec
+	settles   *prometheus.CounterVec
+	releases  *prometheus.CounterVec
 
 	mu     sync.RWMutex
 	routes map[string]bool
@@ -44,9 +50,16 @@ func newMetrics() *metrics {
 	})
 	m.store = counterVec("headgate_store_errors_total", "Failed calls to the limiter store by cause.", "cause")
 	m.lookups = counterVec("headgate_directory_lookups_total", "Lookups of keys and tenants by result.", "result")
-	m.degraded = counterVec("headgate_degraded_total", "Decisions made without the store, by route and fail mode.", "route", "mode")
+	m.degraded = counterVec("headgate_degraded_total", "Decisions made without the store, by route, fail mode and cause.", "route", "mode", "cause")
+	m.cached = counterVec("headgate_cached_refusals_total", "Refusals that were remembered: the store was not asked.", "route")
+	m.shadows = counterVec("headgate_shadow_refusals_total", "Requests that a limit in shadow mode would have refused, by route and kind of limit.", "route", "kind")
+	m.overflows = counterVec("headgate_overflow_total", "Requests counted in an overflow bucket: their limit has too many identifiers.", "route")
+	m.overage = counterVec("headgate_overage_total", "Requests admitted beyond their tenant's quota, to be billed.", "route")
+	m.settles = counterVec("headgate_settles_total", "Corrections of reserved costs by result: exact, charged, refunded, failed; missing or malformed when the upstream told none.", "result")
+	m.releases = counterVec("headgate_releases_total", "Releases of leases at doors that do not see the end, by result.", "result")
 	m.upstream = counterVec("headgate_upstream_errors_total", "Requests that the upstream did not answer, by cause.", "cause")
 	m.registry.MustRegister(m.received, m.decisions, m.seconds, m.store, m.lookups, m.degraded, m.upstream,
+		m.cached, m.shadows, m.overflows, m.overage, m.settles, m.releases,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
@@ -72,7 +85,28 @@ func (m *metrics) observe(g *Gateway) {
 	gauge("headgate_stamp_age_seconds", "Age of the newest statement that the policy in force is current; -1 unknown.", func() float64 {
 		return seconds(g.cfg.Policies.Status())
 	})
+	gauge("headgate_leases_held", "Leases of requests under way here.", func() float64 { return float64(g.limiter.LeasesHeld()) })
+	m.stats(g)
 	gauge("headgate_ready", "1 while /readyz says so.", func() float64 { return one(len(g.unready()) == 0) })
+}
+
+// stats adds the limiter's own counts.
+func (m *metrics) stats(g *Gateway) {
+	for _, c := range []struct {
+		name, help string
+		read       func(limiter.Stats) int64
+	}{
+		{"headgate_local_admissions_total", "Requests admitted from slices of leased limits alone.", func(s limiter.Stats) int64 { return s.Local }},
+		{"headgate_slices_total", "Slices taken of leased limits.", func(s limiter.Stats) int64 { return s.Slices }},
+		{"headgate_slice_tokens_total", "Tokens in those slices.", func(s limiter.Stats) int64 { return s.SliceTokens }},
+		{"headgate_slice_tokens_returned_total", "Tokens of slices that were given back.", func(s limiter.Stats) int64 { return s.SliceReturned }},
+		{"headgate_lease_renewals_failed_total", "Leases that could not be renewed, each time.", func(s limiter.Stats) int64 { return s.RenewFailed }},
+		{"headgate_leases_lost_total", "Leases that were lost to others while their request ran.", func(s limiter.Stats) int64 { return s.LeasesLost }},
+	} {
+		m.registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{Name: c.name, Help: c.help}, func() float64 {
+			return float64(c.read(g.limiter.Stats()))
+		}))
+	}
 }
 
 func seconds(s feed.Status) float64 {
@@ -120,10 +154,33 @@ func (m *metrics) decided(v *Verdict, took time.Duration) {
 		mode = policy.ModeNoPolicy
 	case v.Degraded:
 		mode = policy.ModeDegraded
-		m.degraded.WithLabelValues(route, string(v.Route.Route.OnStoreFailure.Mode)).Inc()
+		m.degraded.WithLabelValues(route, string(v.Route.Route.OnStoreFailure.Mode), v.Cause).Inc()
 	}
 	m.decisions.WithLabelValues(route, string(v.class()), string(mode)).Inc()
 	m.seconds.Observe(took.Seconds())
+	m.limits(route, v)
+}
+
+// limits books what is special about the limits of a decision.
+func (m *metrics) limits(route string, v *Verdict) {
+	if v.Cached {
+		m.cached.WithLabelValues(route).Inc()
+	}
+	for i := range v.Shadows {
+		if s := &v.Shadows[i]; s.violated() {
+			m.shadows.WithLabelValues(route, string(s.Kind)).Inc()
+		}
+	}
+	overflow := false
+	for i := range v.Limits {
+		overflow = overflow || v.Limits[i].Overflow
+		if v.Limits[i].Overage {
+			m.overage.WithLabelValues(route).Inc()
+		}
+	}
+	if overflow {
+		m.overflows.WithLabelValues(route).Inc()
+	}
 }
 
 // lookup books one question to the directory.

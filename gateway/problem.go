@@ -46,6 +46,9 @@ func (g *Gateway) writeRefusal(w http.ResponseWriter, v *Verdict, origin string)
 // problem is the verdict's body.
 func (v *Verdict) problem() problem {
 	p := newProblem(v.Code, v.RequestID)
+	if v.Detail != "" {
+		p.Detail = v.Detail
+	}
 	if v.Code != CodeQuotaExceeded {
 		return p
 	}
@@ -53,7 +56,7 @@ func (v *Verdict) problem() problem {
 	p.Reason = string(v.Reason)
 	for i := range v.Limits {
 		if v.Limits[i].violated() {
-			p.Violated = append(p.Violated, v.Limits[i].Limit.ID)
+			p.Violated = append(p.Violated, v.Limits[i].ID)
 		}
 	}
 	if v.Reason == limiter.ReasonFallback {

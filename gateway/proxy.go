@@ -47,9 +47,11 @@ func exchangeOf(ctx context.Context) *exchange {
 func (g *Gateway) ProxyHandler() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		x := &exchange{verdict: g.decide(r.Context(), &Inbound{
-			Method: r.Method, Host: r.Host, EscapedPath: r.URL.EscapedPath(), Header: r.Header, Peer: peerAddress(r.RemoteAddr),
+			Method: r.Method, Host: r.Host, EscapedPath: r.URL.EscapedPath(), Query: r.URL.RawQuery, Header: r.Header,
+			Peer: peerAddress(r.RemoteAddr), Ends: true, readBody: bodyReader(w, r),
 		})}
 		v := &x.verdict
+		defer v.End() // also when the copy panics, and after an upgrade has ended
 		g.writeDebug(w.Header(), r, v)
 		switch {
 		case v.Aborted:
@@ -155,6 +157,9 @@ func (g *Gateway) rewrite(pr *httputil.ProxyRequest) {
 	proto := forwardedProto(pr.In, rules.ClientIP)
 	scrub(out.Header, rules.ClientIP.Header)
 	scrubTwins(out.Header, rules.Credentials.Headers)
+	if name := userHeader(rules); name != "" && !trusts(rules.ClientIP, peerAddress(pr.In.RemoteAddr)) {
+		scrubName(out.Header, name)
+	}
 	scrub(out.Trailer, rules.ClientIP.Header)
 	x.trailer = out.Trailer
 	if g.cfg.StripCredential {
@@ -171,6 +176,9 @@ func (g *Gateway) rewrite(pr *httputil.ProxyRequest) {
 	}
 	if v.Credential != "" {
 		out.Header.Set(headerCredential, v.Credential)
+	}
+	if fieldText(v.User) {
+		out.Header.Set(headerUser, v.User)
 	}
 }
 
@@ -258,7 +266,13 @@ func (g *Gateway) writeDebug(h http.Header, r *http.Request, v *Verdict) {
 }
 
 func (g *Gateway) writeVersion(h http.Header, v *Verdict) {
-	if g.cfg.DebugHeader && v.Policy != nil {
-		h.Set(headerPolicy, "v"+strconv.FormatInt(v.Policy.Version, 10))
+	if !g.cfg.DebugHeader || v.Policy == nil {
+		return
+	}
+	h.Set(headerPolicy, "v"+strconv.FormatInt(v.Policy.Version, 10))
+	for i := range v.Shadows {
+		if s := &v.Shadows[i]; s.violated() && !v.abuse() {
+			h.Add(headerShadow, s.ID)
+		}
 	}
 }

@@ -23,9 +23,10 @@ const (
 	CodeAmbiguousPath       Code = "ambiguous-path"
 	CodeCostExceedsBurst    Code = "cost-exceeds-burst"
 	CodeBadCost             Code = "bad-cost"
+	CodeQueryTooComplex     Code = "query-too-complex"
+	CodeBadQuery            Code = "bad-query"
 	CodeBadRequest          Code = "bad-request"
 	CodeForbiddenCaller     Code = "forbidden-caller"
-	CodeNotSupported        Code = "not-supported"
 	CodeUpstreamUnavailable Code = "upstream-unavailable"
 	CodeUpstreamTimeout     Code = "upstream-timeout"
 )
@@ -82,12 +83,14 @@ func rarerRefusal(code Code) refusal {
 		return refusal{http.StatusUnprocessableEntity, "Cost exceeds burst", "The cost of this request is above what its limits can ever hold. Waiting does not help."}
 	case CodeBadCost:
 		return refusal{http.StatusBadRequest, "Bad cost", "The cost is not a whole number of at least 1."}
+	case CodeQueryTooComplex:
+		return refusal{http.StatusUnprocessableEntity, "Query too complex", "The query is larger or costs more than this route admits. Waiting does not help; asking for less does."}
+	case CodeBadQuery:
+		return refusal{http.StatusBadRequest, "Bad query", "The query cannot be read, so that its cost cannot be told."}
 	case CodeBadRequest:
 		return refusal{http.StatusBadRequest, "Bad request", "The request cannot be read."}
 	case CodeForbiddenCaller:
 		return refusal{http.StatusForbidden, "Forbidden caller", "Decisions are given to callers on loopback, or with the decide token."}
-	case CodeNotSupported:
-		return refusal{http.StatusNotImplemented, "Not supported yet", "This call is not supported yet."}
 	case CodeUpstreamTimeout:
 		return refusal{http.StatusGatewayTimeout, "Upstream timeout", "The upstream did not answer in time."}
 	default: // CodeUpstreamUnavailable

@@ -70,6 +70,16 @@ func scrubTwins(h http.Header, headers []policy.CredentialHeader) {
 	}
 }
 
+// scrubName removes a field and the spellings of it that an upstream may take for
+// it.
+func scrubName(h http.Header, name string) {
+	for other := range h {
+		if strings.EqualFold(strings.ReplaceAll(other, "_", "-"), strings.ReplaceAll(name, "_", "-")) {
+			delete(h, other)
+		}
+	}
+}
+
 // forwardedProto is the scheme that the caller used. A trusted proxy may say.
 func forwardedProto(r *http.Request, rules policy.ClientIP) string {
 	if trusts(rules, peerAddress(r.RemoteAddr)) {

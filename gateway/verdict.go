@@ -41,12 +41,14 @@ type Inbound struct {
 	// Ends says that the door sees the end of the request, and calls
 	// Verdict.End then. Otherwise the answer carries a lease token.
 	Ends bool
+
+	// readBody reads the beginning of the body, at most so many bytes.
+	readBody func(most int64) (*Body, error)
 }
 
 // Body is as much of a request's body as cost and limits may look at.
 type Body struct {
-	ContentType string
-	Encoding    string // Content-Encoding
+	ContentType string // as dimension.ContentType reads it
 	Peek        []byte // the beginning
 	Whole       bool   // Peek is all of it
 }
@@ -71,9 +73,13 @@ type Verdict struct {
 	Degraded bool // decided without the store
 	Bare     bool // told without a body that says why
 	Free     bool // a CORS preflight: admitted without a charge
+	Peeked   bool // asked without charging
+	Cached   bool // refused without asking the store again
 	Aborted  bool
-	Status   int  // of the refusal; 200 when allowed
-	Code     Code // "" when allowed
+	Status   int    // of the refusal; 200 when allowed
+	Code     Code   // "" when allowed
+	Detail   string // of the refusal; "" for that of its code
+	Cause    string // why it is degraded, in one word
 	Reason   limiter.Reason
 	Outcome  usage.Outcome
 
@@ -84,6 +90,7 @@ type Verdict struct {
 	Subject    string // Client as it is counted
 	Tenant     string
 	Credential string
+	User       string // of a route that knows callers by it
 	Retiring   bool
 	RetiringAt *time.Time
 	NotAfter   *time.Time
@@ -93,24 +100,19 @@ type Verdict struct {
 	// of a request; "" when there is nothing to release or settle.
 	Lease string
 
-	Limits           []LimitState // in order of evaluation; nil when degraded
+	Limits           []LimitState // in order of evaluation, without shadows; nil when degraded
+	Shadows          []LimitState // that are counted and refuse nobody; not told to callers
+	Unlimited        []LimitState // lifted by an override
 	Deciding         int          // index into Limits; -1 when none refused
 	RetryAfterMicros int64        // exact; 0 when unknown or none
 	RetryAfterSecs   int64        // of a 503: drawn at random
-}
 
-// LimitState is one limit after the decision.
-type LimitState struct {
-	Limit      *policy.CompiledLimit
-	Remaining  int64 // whole tokens
-	NextMicros int64 // until one token more; 0 when full or never
-	WaitMicros int64 // until it can pay for this request; 0 when it could
-	Cost       int64
-	Blocked    bool // admits nothing ever
+	hold    *limiter.Hold // of a door that sees the end
+	leases  []limiter.Lease
+	release func([]limiter.Lease)
+	spent   *limiter.Draw // what a settlement corrects; nil when there is none
+	reserve int64         // cost that was charged
 }
-
-// violated reports whether the limit refused.
-func (l LimitState) violated() bool { return l.WaitMicros > 0 || l.Blocked }
 
 // refuse turns the verdict into the refusal named by code.
 func (v *Verdict) refuse(code Code, outcome usage.Outcome) {
@@ -167,12 +169,12 @@ func (v *Verdict) tightest() int {
 	}
 	best := -1
 	for i := range v.Limits {
+		if v.Limits[i].Unknown || v.Limits[i].Kind == LimitConcurrency {
+			continue
+		}
 		if best < 0 || v.Limits[i].further() < v.Limits[best].further() {
 			best = i
 		}
 	}
 	return best
 }
-
-// further is the number of requests of this cost that the limit still pays for.
-func (l LimitState) further() int64 { return l.Remaining / max(l.Cost, 1) }

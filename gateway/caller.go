@@ -1,0 +1,117 @@
+package gateway
+
+import (
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/headgate/headgate/policy"
+)
+
+// caller is what the limits of a request need to know of who is calling: the
+// tenant's plan with its quota, and what is the tenant's own. It is empty on
+// routes that know no tenant.
+type caller struct {
+	plan  []policy.CompiledLimit
+	quota *policy.CompiledQuota // nil: none
+	terms
+	user callerUser
+}
+
+// terms are what a tenant record says besides its plan.
+type terms struct {
+	overrides *policy.Overrides // nil: none
+	zone      *time.Location    // nil: the quota's
+	anchor    time.Time         // zero: none
+}
+
+// period is the quota's period that holds at a time.
+func (t *terms) period(q *policy.CompiledQuota, now time.Time) (start, end time.Time) {
+	return q.PeriodAt(now, t.anchor, t.zone)
+}
+
+// maxTerms bounds the tenants whose terms are kept compiled. Only tenants that
+// have any count; beyond it one is compiled anew.
+const maxTerms = 10_000
+
+// termsBook keeps the terms of tenants compiled, as long as their records stay
+// the same.
+type termsBook struct {
+	mu      sync.RWMutex
+	entries map[string]termsEntry
+	log     *slog.Logger
+}
+
+type termsEntry struct {
+	zone, anchor string
+	overrides    []policy.Override
+	terms        terms
+}
+
+func newTermsBook(log *slog.Logger) *termsBook {
+	return &termsBook{entries: map[string]termsEntry{}, log: log}
+}
+
+// of reads the terms of a record. What cannot be read is logged once and does not
+// hold: the plan's values do.
+func (b *termsBook) of(r *policy.TenantRecord) terms {
+	if len(r.Overrides) == 0 && r.TimeZone == "" && r.QuotaAnchor == "" {
+		return terms{}
+	}
+	b.mu.RLock()
+	e, ok := b.entries[r.ID]
+	b.mu.RUnlock()
+	if ok && e.same(r) {
+		return e.terms
+	}
+	e = termsEntry{r.TimeZone, r.QuotaAnchor, r.Overrides, b.compile(r)}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for id := range b.entries {
+		if len(b.entries) < maxTerms {
+			break
+		}
+		delete(b.entries, id)
+	}
+	b.entries[r.ID] = e
+	return e.terms
+}
+
+// same reports whether the entry was made of this very record: directories answer
+// with one copy of a record until it changes.
+func (e *termsEntry) same(r *policy.TenantRecord) bool {
+	return e.zone == r.TimeZone && e.anchor == r.QuotaAnchor && len(e.overrides) == len(r.Overrides) &&
+		(len(e.overrides) == 0 || &e.overrides[0] == &r.Overrides[0])
+}
+
+func (b *termsBook) compile(r *policy.TenantRecord) (t terms) {
+	var err error
+	if t.overrides, err = policy.CompileOverrides(r.Overrides); err != nil {
+		b.log.Error("overrides of a tenant cannot be used; its plan's values hold", "tenant", r.ID, "error", err.Error())
+		t.overrides = nil
+	}
+	if r.TimeZone != "" {
+		if t.zone, err = time.LoadLocation(r.TimeZone); err != nil {
+			b.log.Error("time zone of a tenant is unknown here; its quota's holds", "tenant", r.ID, "time_zone", r.TimeZone)
+			t.zone = nil
+		}
+	}
+	if r.QuotaAnchor != "" {
+		if t.anchor, err = time.Parse(time.DateOnly, r.QuotaAnchor); err != nil {
+			b.log.Error("quota anchor of a tenant is no date; its periods are the calendar's", "tenant", r.ID, "quota_anchor", r.QuotaAnchor)
+			t.anchor = time.Time{}
+		}
+	}
+	return t
+}
+
+// forget drops the terms of a tenant, or of all with "".
+func (b *termsBook) forget(tenant string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if tenant == "" {
+		clear(b.entries)
+		return
+	}
+	delete(b.entries, tenant)
+}
