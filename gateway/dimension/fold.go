@@ -21,7 +21,7 @@ func Fold(value string) string {
 	}
 	value = strings.Map(visible, norm.NFKD.String(value))
 	value = cases.Fold().String(value)
-	value = strings.Map(visible, norm.NFKD.String(value))
+	value = strings.Map(lower, norm.NFKD.String(value))
 	return strings.TrimSpace(norm.NFC.String(value))
 }
 
@@ -31,6 +31,15 @@ func visible(r rune) rune {
 		return -1
 	}
 	return r
+}
+
+// lower is visible in one letter case for good: the folding of whole texts turns
+// some letters (Cherokee) into each other.
+func lower(r rune) rune {
+	if r = visible(r); r < 0 {
+		return r
+	}
+	return unicode.ToLower(unicode.ToUpper(r))
 }
 
 func isPlainASCII(s string) bool {

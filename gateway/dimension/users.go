@@ -26,6 +26,7 @@ var (
 const (
 	maxToken  = 8 << 10          // bytes of a token
 	maxUser   = 1024             // bytes of a user's name
+	maxTries  = 8                // keys that a token is tried by: one that names none must not cost more
 	earlyness = 30 * time.Second // how far the issuer's clock may run ahead of ours
 )
 
@@ -140,11 +141,14 @@ func verify(token string, keys []jose.JSONWebKey) (*claims, error) {
 	if err != nil || len(parsed.Headers) != 1 {
 		return nil, errors.New("the token cannot be read, or is signed by an algorithm that is not taken")
 	}
-	header := parsed.Headers[0]
+	header, tries := parsed.Headers[0], 0
 	for i := range keys {
 		key := &keys[i]
 		if (header.KeyID != "" && header.KeyID != key.KeyID) || (key.Algorithm != "" && key.Algorithm != header.Algorithm) {
 			continue
+		}
+		if tries++; tries > maxTries {
+			break
 		}
 		var c claims
 		if parsed.Claims(key.Key, &c.standard, &c.all) == nil {
