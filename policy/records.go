@@ -159,4 +159,9 @@ type FeedState struct {
 	Digest      string // digest in the head
 	BodyMissing bool   // the head names a version whose body is gone: publish it again
 	Directory   Place  // Epoch "" while the directory is absent or being filled
+	// Servers names the histories of the servers that hold it all; it changes when
+	// one restarts or a replica takes over, which may have lost the last writes.
+	// "" when the servers do not say. Compared is what it was when every record
+	// of the directory was last compared with the console's.
+	Servers, Compared string
 }

@@ -82,12 +82,15 @@ func (d *Directory) apply(v view) (next pace, more bool) {
 	case v.epoch != place.Epoch:
 		place = policy.Place{Epoch: v.epoch, Seq: v.seq}
 		d.cache.dropAll(place, true)
+		d.cfg.OnReset()
 	case d.lost(v):
 		place.Seq = v.seq
 		d.cache.dropAll(place, false)
+		d.cfg.OnReset()
 	default:
 		for _, c := range v.changes {
 			d.cache.drop(c.id, c.seq)
+			d.cfg.OnRecord(c.id.kind, c.id.id)
 			place.Seq = c.seq
 		}
 		more = len(v.changes) == changesPerCall
@@ -129,6 +132,7 @@ func (d *Directory) applyFilling(v view) (more bool) {
 	}
 	for _, c := range v.changes {
 		d.cache.drop(c.id, 0)
+		d.cfg.OnRecord(c.id.kind, c.id.id)
 		d.cursor = c.seq
 	}
 	return len(v.changes) == changesPerCall

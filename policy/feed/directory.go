@@ -41,6 +41,12 @@ type DirectoryConfig struct {
 	Timeout    time.Duration       // of one lookup; default DefaultLookupTimeout
 	Poll       time.Duration       // default 0.8 s; ± 10 % on each wait
 	OnChange   func()              // called after the place moved; must not block
+
+	// OnRecord is called for each record that may have changed, and OnReset when
+	// any may have: after they left the cache, before OnChange, from Run's
+	// goroutine. Neither may block.
+	OnRecord func(kind policy.RecordKind, id string)
+	OnReset  func()
 }
 
 // Directory answers for keys and tenants from a bounded cache, and from Redis
@@ -114,6 +120,12 @@ func (c *DirectoryConfig) setDefaults() {
 	}
 	if c.OnChange == nil {
 		c.OnChange = func() {}
+	}
+	if c.OnRecord == nil {
+		c.OnRecord = func(policy.RecordKind, string) {}
+	}
+	if c.OnReset == nil {
+		c.OnReset = func() {}
 	}
 }
 

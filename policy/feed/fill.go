@@ -11,31 +11,33 @@ import (
 	"github.com/headgate/headgate/policy"
 )
 
+// filling is a full refill under way.
+type filling struct {
+	token   string // names it
+	servers string // that held the data at its begin
+}
+
 // BeginDirectory starts a full refill: the epoch goes, and with it every record
 // that Redis holds, so that nothing is left in it that the console does not
 // know. Gateways keep what they have cached and call everything else unavailable
 // until FinishDirectory; changes put meanwhile reach them as usual.
 func (p *Publisher) BeginDirectory(ctx context.Context) error {
 	token := rand.Text()
-	k := []string{p.keys.directoryHead(), p.keys.bell(), p.keys.directoryChanges()}
-	if err := beginScript.Run(ctx, p.cfg.Client, k, token).Err(); err != nil {
+	servers := p.servers(ctx)
+	k := []string{p.keys.directoryHead(), p.keys.directoryChanges()}
+	if err := beginScript.Run(ctx, p.cfg.Client, k, p.keys.bell(), token).Err(); err != nil {
 		return fmt.Errorf("begin directory: %w", err)
 	}
-	p.filling.Store(&token)
+	p.filling.Store(&filling{token, servers})
 	if err := p.dropRecords(ctx); err != nil {
 		return fmt.Errorf("begin directory: %w", err)
 	}
 	return nil
 }
 
-// dropRecords removes all records, on each master of a Cluster.
+// dropRecords removes all records, on each primary of a Cluster.
 func (p *Publisher) dropRecords(ctx context.Context) error {
-	if c, ok := p.cfg.Client.(*redis.ClusterClient); ok {
-		return c.ForEachMaster(ctx, func(ctx context.Context, node *redis.Client) error {
-			return p.dropRecordsOn(ctx, node)
-		})
-	}
-	return p.dropRecordsOn(ctx, p.cfg.Client)
+	return eachServer(ctx, p.cfg.Client, p.dropRecordsOn)
 }
 
 func (p *Publisher) dropRecordsOn(ctx context.Context, node redis.Cmdable) error {
@@ -65,12 +67,12 @@ func (p *Publisher) dropRecordsOn(ctx context.Context, node redis.Cmdable) error
 // FinishDirectory names the full copy that was put since BeginDirectory. It
 // fails with ErrFillLost when Redis lost part of it meanwhile.
 func (p *Publisher) FinishDirectory(ctx context.Context, epoch string) (policy.Place, error) {
-	token := p.filling.Load()
-	if token == nil || epoch == "" {
+	begun := p.filling.Load()
+	if begun == nil || epoch == "" {
 		return policy.Place{}, fmt.Errorf("finish directory %q that was not begun: %w", epoch, ErrFillLost)
 	}
-	k := []string{p.keys.directoryHead(), p.keys.bell()}
-	reply, err := finishScript.Run(ctx, p.cfg.Client, k, *token, epoch).Text()
+	reply, err := finishScript.Run(ctx, p.cfg.Client, []string{p.keys.directoryHead()},
+		p.keys.bell(), begun.token, epoch, begun.servers).Text()
 	if err != nil {
 		return policy.Place{}, fmt.Errorf("finish directory: %w", err)
 	}
@@ -81,6 +83,6 @@ func (p *Publisher) FinishDirectory(ctx context.Context, epoch string) (policy.P
 	if seq < 0 {
 		return policy.Place{}, fmt.Errorf("finish directory: %w", ErrFillLost)
 	}
-	p.filling.CompareAndSwap(token, nil)
+	p.filling.CompareAndSwap(begun, nil)
 	return policy.Place{Epoch: epoch, Seq: seq}, nil
 }

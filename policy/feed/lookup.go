@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/headgate/headgate/policy"
 )
 
@@ -155,6 +157,9 @@ type answer struct {
 }
 
 func (d *Directory) askRedis(ctx context.Context, id recordID) (answer, error) {
+	if d.clustered() {
+		return d.askCluster(ctx, id)
+	}
 	prefix := ""
 	if id.kind == policy.RecordKey {
 		prefix = d.keys.record(policy.RecordTenant, "")
@@ -168,6 +173,43 @@ func (d *Directory) askRedis(ctx context.Context, id recordID) (answer, error) {
 		return answer{}, fmt.Errorf("look up record: script answered %d values, not 5", len(v))
 	}
 	return answer{epoch: v[0], found: v[1], record: v[2], tenant: v[3], tenantRecord: v[4]}, nil
+}
+
+func (d *Directory) clustered() bool {
+	_, is := d.cfg.Client.(*redis.ClusterClient)
+	return is
+}
+
+// askCluster asks the server that has the record and, where there is none, the
+// one that has the directory's head. An absent record means that there is none
+// when the directory was whole before and still is, under the same name: it
+// gets a new one whenever it is filled.
+func (d *Directory) askCluster(ctx context.Context, id recordID) (answer, error) {
+	before := ""
+	if d.whole.Load() {
+		before = d.Place().Epoch
+	}
+	v, err := findScript.RunRO(ctx, d.cfg.Client, []string{d.keys.record(id.kind, id.id)}, maxRecord).StringSlice()
+	if err == nil && len(v) != 2 {
+		err = fmt.Errorf("script answered %d values, not 2", len(v))
+	}
+	if err != nil {
+		return answer{}, fmt.Errorf("look up record: %w", err)
+	}
+	a := answer{found: v[0], record: v[1]}
+	if a.found != "none" {
+		return a, nil
+	}
+	epoch, err := d.cfg.Client.HGet(ctx, d.keys.directoryHead(), "epoch").Result()
+	if err != nil && !errors.Is(err, redis.Nil) {
+		return answer{}, fmt.Errorf("look up directory: %w", err)
+	}
+	if epoch == before {
+		a.epoch = epoch
+	} else {
+		d.ring() // to follow where it is now
+	}
+	return a, nil
 }
 
 // judge decides what an answer is worth. An error means: nothing can be told.

@@ -32,7 +32,7 @@ var ErrFillLost = errors.New("directory was lost while it was being filled")
 type Publisher struct {
 	cfg     Config
 	keys    keys
-	filling atomic.Pointer[string]
+	filling atomic.Pointer[filling]
 }
 
 // NewPublisher checks cfg and lists everything that is wrong with it.
@@ -74,67 +74,11 @@ func (p *Publisher) publish(ctx context.Context, s policy.SignedPolicy, over boo
 	return result, nil
 }
 
-// PutRecords writes records in their order and returns the place after the
-// last. A record that Redis already has, or has a newer one of, is passed over:
-// the place covers that one too. Epoch is "" while the directory is being filled.
-func (p *Publisher) PutRecords(ctx context.Context, records []policy.SignedRecord) (policy.Place, error) {
-	var place policy.Place
-	for first := true; first || len(records) > 0; first = false {
-		n := min(len(records), recordsPerCall)
-		var err error
-		if place, err = p.putRecords(ctx, records[:n]); err != nil {
-			return policy.Place{}, fmt.Errorf("put %d directory records: %w", n, err)
-		}
-		records = records[n:]
-	}
-	return place, nil
-}
-
-func (p *Publisher) putRecords(ctx context.Context, records []policy.SignedRecord) (policy.Place, error) {
-	k := []string{p.keys.directoryHead(), p.keys.directoryChanges(), p.keys.bell()}
-	args := []any{longestStream}
-	for _, r := range records {
-		k = append(k, p.keys.record(r.Kind, r.ID))
-		args = append(args, string(r.Kind), r.ID, r.Seq, ttlOf(r).Milliseconds(), r.Encode())
-	}
-	reply, err := recordScript.Run(ctx, p.cfg.Client, k, args...).StringSlice()
-	if err != nil {
-		return policy.Place{}, err
-	}
-	if len(reply) != 3 {
-		return policy.Place{}, fmt.Errorf("script answered %d values, not 3", len(reply))
-	}
-	seq, err := strconv.ParseInt(reply[1], 10, 64)
-	if err != nil {
-		return policy.Place{}, fmt.Errorf("read change number: %w", err)
-	}
-	return policy.Place{Epoch: reply[0], Seq: seq}, nil
-}
-
-// ttlOf lets records go some time after they became final: from then on they
-// say no more than their absence does.
-func ttlOf(r policy.SignedRecord) time.Duration {
-	var body struct {
-		State string `json:"state"`
-	}
-	if json.Unmarshal(r.Body, &body) != nil {
-		return 0
-	}
-	final := body.State == string(policy.KeyRevoked) || body.State == string(policy.KeyExpired)
-	if r.Kind == policy.RecordTenant {
-		final = body.State == string(policy.TenantDeleted)
-	}
-	if final {
-		return recordTTL
-	}
-	return 0
-}
-
 // State says what is in Redis; the zero State when nothing is.
 func (p *Publisher) State(ctx context.Context) (policy.FeedState, error) {
 	pipe := p.cfg.Client.Pipeline()
 	head := pipe.HMGet(ctx, p.keys.policyHead(), "epoch", "version", "digest")
-	directory := pipe.HMGet(ctx, p.keys.directoryHead(), "epoch", "seq")
+	directory := pipe.HMGet(ctx, p.keys.directoryHead(), "epoch", "seq", "servers")
 	if _, err := pipe.Exec(ctx); err != nil {
 		return policy.FeedState{}, fmt.Errorf("read feed state: %w", err)
 	}
@@ -143,15 +87,16 @@ func (p *Publisher) State(ctx context.Context) (policy.FeedState, error) {
 		Version:     number(head, 1),
 		Digest:      text(head, 2),
 		Directory:   policy.Place{Epoch: text(directory, 0), Seq: number(directory, 1)},
+		Compared:    text(directory, 2),
 	}
-	if s.Version == 0 {
-		return s, nil
+	if s.Version > 0 {
+		n, err := p.cfg.Client.Exists(ctx, p.keys.policyBody(s.Version)).Result()
+		if err != nil {
+			return policy.FeedState{}, fmt.Errorf("look for body of version %d: %w", s.Version, err)
+		}
+		s.BodyMissing = n == 0
 	}
-	n, err := p.cfg.Client.Exists(ctx, p.keys.policyBody(s.Version)).Result()
-	if err != nil {
-		return policy.FeedState{}, fmt.Errorf("look for body of version %d: %w", s.Version, err)
-	}
-	s.BodyMissing = n == 0
+	s.Servers = p.servers(ctx)
 	return s, nil
 }
 

@@ -193,34 +193,33 @@ func TestPublishPolicy_OfTwoConsolesOneWins(t *testing.T) {
 	}
 }
 
-func TestPutRecords_OlderIsRefusedAndEqualIsNotAnnouncedAgain(t *testing.T) {
+func TestPutRecords_OlderIsRefusedAndEachIsAnnounced(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	r.fill("e1")
-	first := r.put(r.keyRecord("k1", 5, policy.KeyActive))
-	if first != (policy.Place{Epoch: "e1", Seq: 1}) {
-		t.Fatalf("place is %+v", first)
-	}
-	if again := r.put(r.keyRecord("k1", 5, policy.KeyActive)); again != first {
-		t.Fatalf("the same record moved the place to %+v", again)
-	}
-	if older := r.put(r.keyRecord("k1", 4, policy.KeyRevoked)); older != first {
-		t.Fatalf("an older record moved the place to %+v", older)
-	}
 	want := string(r.keyRecord("k1", 5, policy.KeyActive).Encode())
-	if got := r.client.Get(t.Context(), "hg:key:k1").Val(); got != want {
-		t.Fatalf("record is %q, want %q", got, want)
-	}
-	r.do("SET", "hg:key:k1", "hgr1 key k1 5 x y\n{}")
-	if mended := r.put(r.keyRecord("k1", 5, policy.KeyActive)); mended.Seq != 2 {
-		t.Fatalf("a record that was tampered with is not put back: %+v", mended)
-	}
-	r.do("EVAL", "redis.call('DEL',KEYS[1]); redis.call('RPUSH',KEYS[1],'x')", 1, "hg:key:k1")
-	if mended := r.put(r.keyRecord("k1", 5, policy.KeyActive)); mended.Seq != 3 {
-		t.Fatalf("a record of another type is not put back: %+v", mended)
-	}
-	if newer := r.put(r.keyRecord("k1", 6, policy.KeyRevoked)); newer.Seq != 4 {
-		t.Fatalf("place after a newer record is %+v", newer)
+	for i, step := range []struct {
+		name string
+		harm []any
+		put  policy.SignedRecord
+		want string
+	}{
+		{"new", nil, r.keyRecord("k1", 5, policy.KeyActive), want},
+		{"the same again, as after a call that was cut off", nil, r.keyRecord("k1", 5, policy.KeyActive), want},
+		{"older", nil, r.keyRecord("k1", 4, policy.KeyRevoked), want},
+		{"tampered with", []any{"SET", "hg:key:k1", "hgr1 key k1 5 x y\n{}"}, r.keyRecord("k1", 5, policy.KeyActive), want},
+		{"of another type", []any{"EVAL", "redis.call('DEL',KEYS[1]); redis.call('RPUSH',KEYS[1],'x')", 1, "hg:key:k1"}, r.keyRecord("k1", 5, policy.KeyActive), want},
+		{"newer", nil, r.keyRecord("k1", 6, policy.KeyRevoked), string(r.keyRecord("k1", 6, policy.KeyRevoked).Encode())},
+	} {
+		if step.harm != nil {
+			r.do(step.harm...)
+		}
+		if place := r.put(step.put); place != (policy.Place{Epoch: "e1", Seq: int64(i + 1)}) {
+			t.Fatalf("%s: the place is %+v", step.name, place)
+		}
+		if got := r.client.Get(t.Context(), "hg:key:k1").Val(); got != step.want {
+			t.Fatalf("%s: record is %q, want %q", step.name, got, step.want)
+		}
 	}
 }
 

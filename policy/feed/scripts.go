@@ -11,6 +11,10 @@ var (
 	publishSource string
 	//go:embed record.lua
 	recordSource string
+	//go:embed change.lua
+	changeSource string
+	//go:embed mended.lua
+	mendedSource string
 	//go:embed begin.lua
 	beginSource string
 	//go:embed finish.lua
@@ -23,6 +27,8 @@ var (
 	watchSource string
 	//go:embed follow.lua
 	followSource string
+	//go:embed find.lua
+	findSource string
 	//go:embed lookup.lua
 	lookupSource string
 )
@@ -34,11 +40,14 @@ var (
 var (
 	publishScript = redis.NewScript(publishSource)
 	recordScript  = redis.NewScript(recordSource)
+	changeScript  = redis.NewScript(changeSource)
+	mendedScript  = redis.NewScript(mendedSource)
 	beginScript   = redis.NewScript(beginSource)
 	finishScript  = redis.NewScript(finishSource)
 	beatScript    = redis.NewScript(beatSource)
 	usageScript   = redis.NewScript(usageSource)
 	watchScript   = redis.NewScript(watchSource)
 	followScript  = redis.NewScript(followSource)
+	findScript    = redis.NewScript(findSource)
 	lookupScript  = redis.NewScript(lookupSource)
 )

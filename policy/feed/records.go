@@ -1,0 +1,114 @@
+package feed
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/headgate/headgate/policy"
+)
+
+// PutRecords writes records in their order and returns the place after the
+// last. A record of which Redis has a newer one is passed over. Each is
+// announced, also one that Redis had already: it may have been written by a
+// call that was cut off before it could announce it. Epoch is "" while the
+// directory is being filled.
+func (p *Publisher) PutRecords(ctx context.Context, records []policy.SignedRecord) (policy.Place, error) {
+	var place policy.Place
+	for first := true; first || len(records) > 0; first = false {
+		n := min(len(records), recordsPerCall)
+		var err error
+		if _, err = p.write(ctx, records[:n]); err == nil {
+			place, err = p.announce(ctx, records[:n])
+		}
+		if err != nil {
+			return policy.Place{}, fmt.Errorf("put %d directory records: %w", n, err)
+		}
+		records = records[n:]
+	}
+	return place, nil
+}
+
+// write puts records, each by a script of its own, and returns how many were
+// not there. In a Cluster they lie on several servers.
+func (p *Publisher) write(ctx context.Context, records []policy.SignedRecord) (written int, err error) {
+	results, err := p.runEach(ctx, records, func(pipe redis.Pipeliner, k []string, args ...any) *redis.Cmd {
+		return recordScript.EvalSha(ctx, pipe, k, args...)
+	})
+	if err != nil && strings.HasPrefix(err.Error(), "NOSCRIPT") {
+		results, err = p.runEach(ctx, records, func(pipe redis.Pipeliner, k []string, args ...any) *redis.Cmd {
+			return recordScript.Eval(ctx, pipe, k, args...)
+		})
+	}
+	if err != nil {
+		return 0, err
+	}
+	for _, r := range results {
+		if r.Val() == "written" {
+			written++
+		}
+	}
+	return written, nil
+}
+
+func (p *Publisher) runEach(ctx context.Context, records []policy.SignedRecord, run func(redis.Pipeliner, []string, ...any) *redis.Cmd) ([]*redis.Cmd, error) {
+	if len(records) == 0 {
+		return nil, nil
+	}
+	pipe := p.cfg.Client.Pipeline()
+	results := make([]*redis.Cmd, len(records))
+	for i, r := range records {
+		results[i] = run(pipe, []string{p.keys.record(r.Kind, r.ID)}, r.Seq, ttlOf(r).Milliseconds(), r.Encode())
+	}
+	_, err := pipe.Exec(ctx)
+	return results, err
+}
+
+// announce adds an entry per record to the stream of changes and rings the bell.
+func (p *Publisher) announce(ctx context.Context, records []policy.SignedRecord) (policy.Place, error) {
+	args := []any{p.keys.bell(), longestStream}
+	for _, r := range records {
+		args = append(args, string(r.Kind), r.ID)
+	}
+	reply, err := changeScript.Run(ctx, p.cfg.Client, []string{p.keys.directoryHead(), p.keys.directoryChanges()}, args...).StringSlice()
+	if err != nil {
+		return policy.Place{}, fmt.Errorf("announce: %w", err)
+	}
+	return placeOf(reply)
+}
+
+// placeOf reads epoch and seq.
+func placeOf(reply []string) (policy.Place, error) {
+	if len(reply) != 2 {
+		return policy.Place{}, fmt.Errorf("script answered %d values, not 2", len(reply))
+	}
+	seq, err := strconv.ParseInt(reply[1], 10, 64)
+	if err != nil {
+		return policy.Place{}, fmt.Errorf("read change number: %w", err)
+	}
+	return policy.Place{Epoch: reply[0], Seq: seq}, nil
+}
+
+// ttlOf lets records go some time after they became final: from then on they
+// say no more than their absence does.
+func ttlOf(r policy.SignedRecord) time.Duration {
+	var body struct {
+		State string `json:"state"`
+	}
+	if json.Unmarshal(r.Body, &body) != nil {
+		return 0
+	}
+	final := body.State == string(policy.KeyRevoked) || body.State == string(policy.KeyExpired)
+	if r.Kind == policy.RecordTenant {
+		final = body.State == string(policy.TenantDeleted)
+	}
+	if final {
+		return recordTTL
+	}
+	return 0
+}
