@@ -9,7 +9,6 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/headgate/headgate/limiter"
-	"github.com/headgate/headgate/limiter/storetest"
 	"github.com/headgate/headgate/policy"
 )
 
@@ -18,12 +17,12 @@ func TestCheckCharges_BoundsTheLimitsOfOneRequest(t *testing.T) {
 	n := policy.Numbers{Tokens: 1, Period: 1000, Burst: 5}
 	var charges []limiter.Charge
 	for i := range limiter.MaxCharges {
-		charges = append(charges, storetest.Draw(storetest.Tenant("ten_a"), fmt.Sprint(i), n, 1))
+		charges = append(charges, charge(tenant("ten_a"), fmt.Sprint(i), n, 1))
 	}
 	if err := limiter.CheckCharges(charges); err != nil {
 		t.Errorf("%d limits: %v", len(charges), err)
 	}
-	charges = append(charges, storetest.Draw(storetest.Tenant("ten_a"), "more", n, 1))
+	charges = append(charges, charge(tenant("ten_a"), "more", n, 1))
 	if err := limiter.CheckCharges(charges); !errors.Is(err, limiter.ErrCharges) {
 		t.Errorf("%d limits: %v, want ErrCharges", len(charges), err)
 	}
@@ -31,26 +30,26 @@ func TestCheckCharges_BoundsTheLimitsOfOneRequest(t *testing.T) {
 
 func TestCheckCharges_NamesTheLimitAndItsFault(t *testing.T) {
 	t.Parallel()
-	row := storetest.Tenant("ten_a")
+	row := tenant("ten_a")
 	good := policy.Numbers{Tokens: 1, Period: 1000, Burst: 5}
 	for _, c := range []struct {
 		word    string
 		charges []limiter.Charge
 	}{
-		{"nothing", []limiter.Charge{storetest.Draw(row, "l", policy.Numbers{Period: 1, Burst: 1}, 1)}},
-		{"tokens", []limiter.Charge{storetest.Draw(row, "l", policy.Numbers{Tokens: 1 << 48, Period: 1, Burst: 1}, 1)}},
-		{"burst", []limiter.Charge{storetest.Draw(row, "l", policy.Numbers{Tokens: 1, Period: 1, Burst: 1 << 48}, 1)}},
-		{"period", []limiter.Charge{storetest.Draw(row, "l", policy.Numbers{Tokens: 1, Burst: 1}, 1)}},
-		{"too large", []limiter.Charge{storetest.Draw(row, "l", policy.Numbers{Tokens: 1, Period: 1 << 41, Burst: 1 << 12}, 1)}},
-		{"cost", []limiter.Charge{storetest.Draw(row, "l", good, 6)}},
-		{"twice", []limiter.Charge{storetest.Draw(row, "l", good, 1), storetest.Draw(row, "l", good, 1)}},
+		{"nothing", []limiter.Charge{charge(row, "l", policy.Numbers{Period: 1, Burst: 1}, 1)}},
+		{"tokens", []limiter.Charge{charge(row, "l", policy.Numbers{Tokens: 1 << 48, Period: 1, Burst: 1}, 1)}},
+		{"burst", []limiter.Charge{charge(row, "l", policy.Numbers{Tokens: 1, Period: 1, Burst: 1 << 48}, 1)}},
+		{"period", []limiter.Charge{charge(row, "l", policy.Numbers{Tokens: 1, Burst: 1}, 1)}},
+		{"too large", []limiter.Charge{charge(row, "l", policy.Numbers{Tokens: 1, Period: 1 << 41, Burst: 1 << 12}, 1)}},
+		{"cost", []limiter.Charge{charge(row, "l", good, 6)}},
+		{"twice", []limiter.Charge{charge(row, "l", good, 1), charge(row, "l", good, 1)}},
 	} {
 		err := limiter.CheckCharges(c.charges)
 		if !errors.Is(err, limiter.ErrCharges) || !strings.Contains(err.Error(), c.word) || !strings.Contains(err.Error(), `"l"`) {
 			t.Errorf("want a word on %q of limit l: %v", c.word, err)
 		}
 	}
-	same := []limiter.Charge{storetest.Draw(row, "l", good, 1), storetest.Draw(storetest.Tenant("ten_b"), "l", good, 1)}
+	same := []limiter.Charge{charge(row, "l", good, 1), charge(tenant("ten_b"), "l", good, 1)}
 	if err := limiter.CheckCharges(same); err != nil {
 		t.Errorf("one limit for two subjects: %v", err)
 	}
@@ -62,7 +61,7 @@ func TestCheckCharges_AcceptsWhatPolicyCounts(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		n := numbers(t, "any")
-		charge := storetest.Draw(storetest.Tenant("ten_a"), "l", n, rapid.Int64Range(1, n.Burst).Draw(t, "cost"))
+		charge := charge(tenant("ten_a"), "l", n, rapid.Int64Range(1, n.Burst).Draw(t, "cost"))
 		if err := limiter.CheckCharges([]limiter.Charge{charge}); err != nil {
 			t.Fatalf("%+v: %v", charge, err)
 		}

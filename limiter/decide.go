@@ -12,77 +12,165 @@ import (
 // what the store cannot answer is decided by the request's fail mode, and the
 // Decision says so. A call that failed is never repeated, because the store may
 // have charged it.
+//
+// What cannot pass at all is refused first, then what the deny cache knows, then
+// what slices can pay is taken from them; the store is asked for the rest.
 func (l *Limiter) Decide(ctx context.Context, req Request) Decision {
-	if len(req.Draw.Charges) == 0 {
-		return Decision{Allowed: true, Reason: ReasonAdmitted, Deciding: -1, NowMicros: l.clock.micros()}
+	if len(req.Draw.Charges) == 0 && len(req.Draw.Slots) == 0 && len(req.Draw.Quotas) == 0 {
+		return Decision{Allowed: true, Reason: ReasonAdmitted, Deciding: -1, NowMicros: l.StoreNow()}
 	}
-	if d, never := l.neverPasses(req.Draw.Charges); never {
+	if d, never := l.neverPasses(&req.Draw); never {
 		return d
 	}
-	generation, ask := l.breaker.allow()
-	if !ask {
-		return l.withoutStore(req)
+	now := l.clock.micros()
+	if d, refused := l.cachedRefusal(&req.Draw, now); refused {
+		l.counts.cached.Add(1)
+		return d
 	}
-	out, err := l.ask(ctx, &req.Draw)
-	l.record(ctx, generation, err)
-	if err != nil {
-		return l.withoutStore(req)
+	var paid payments
+	if !req.Peek && l.payLocally(&req.Draw, now, &paid) {
+		l.counts.local.Add(1)
+		return Decision{
+			Allowed: true, Reason: ReasonAdmitted, Deciding: -1,
+			Levels: unknownLevels(len(req.Draw.Charges)), NowMicros: l.StoreNow(),
+		}
 	}
-	return decisionOf(out)
+	return l.decideByStore(ctx, req, now, paid)
 }
 
 // neverPasses refuses what no waiting would help, without asking the store.
-func (l *Limiter) neverPasses(charges []Charge) (Decision, bool) {
-	refused := func(i int, why Reason) (Decision, bool) {
-		return Decision{Reason: why, Deciding: i, NowMicros: l.clock.micros()}, true
-	}
-	for i := range charges {
-		if charges[i].Numbers.Blocked() {
-			return refused(i, ReasonBlocked)
+func (l *Limiter) neverPasses(draw *Draw) (Decision, bool) {
+	part, at, why := PartNone, -1, Reason("")
+	worse := func(p Part, i int, blocked bool) {
+		if part == PartNone || blocked && why != ReasonBlocked {
+			part, at, why = p, i, ReasonCostExceedsBurst
+			if blocked {
+				why = ReasonBlocked
+			}
 		}
 	}
-	for i := range charges {
-		if charges[i].Cost > charges[i].Numbers.Burst {
-			return refused(i, ReasonCostExceedsBurst)
+	for i := range draw.Charges {
+		if c := &draw.Charges[i]; !c.Shadow && c.never() {
+			worse(PartCharge, i, c.Numbers.Blocked())
 		}
 	}
-	return Decision{}, false
+	for i := range draw.Slots {
+		if s := &draw.Slots[i]; !s.Shadow && s.never() {
+			worse(PartSlot, i, true)
+		}
+	}
+	for i := range draw.Quotas {
+		if q := &draw.Quotas[i]; !q.Shadow && q.never() {
+			worse(PartQuota, i, q.cap() <= 0)
+		}
+	}
+	if part == PartNone {
+		return Decision{}, false
+	}
+	return Decision{Reason: why, DecidingKind: part, Deciding: at, NowMicros: l.StoreNow(), Levels: unknownLevels(len(draw.Charges))}, true
 }
 
-func (l *Limiter) ask(ctx context.Context, draw *Draw) (Outcome, error) {
+func (c *Charge) never() bool { return c.Numbers.Blocked() || c.Cost > c.Numbers.Burst }
+func (s *Slot) never() bool   { return s.Max < 1 }
+func (q *Quota) never() bool  { return q.Cost > q.cap() }
+
+// cap is how many units a period admits.
+func (q *Quota) cap() int64 {
+	switch {
+	case !q.Bill:
+		return q.Amount
+	case q.Most > 0:
+		return q.Most
+	default:
+		return policy.MaxUnits - 1
+	}
+}
+
+// decideByStore asks for what is not paid yet.
+func (l *Limiter) decideByStore(ctx context.Context, req Request, now int64, paid payments) Decision {
+	generation, ask := l.breaker.allow()
+	if !ask {
+		paid.refund()
+		return l.withoutStore(&req, l.incidents.latestCause())
+	}
+	mark := l.denied.mark()
+	asked := l.prepare(&req, now, &paid)
+	r, err := l.ask(ctx, asked.draw)
+	l.record(ctx, generation, err)
+	if err != nil {
+		paid.refund()
+		asked.abandon(r.received)
+		l.keeper.disown(&asked.draw, r.received)
+		cause := l.cfg.Cause(err)
+		l.incidents.failed(cause)
+		return l.withoutStore(&req, cause)
+	}
+	l.deliverClaims(&asked, r)
+	d := asked.decision(&req, r.out)
+	if !r.out.Admitted && !req.Peek {
+		paid.refund()
+		l.remember(&asked, &req, r, mark)
+	}
+	return d
+}
+
+// reply is an answer of the store, and the local times about it, in µs.
+type reply struct {
+	out            Outcome
+	sent, received int64
+}
+
+// ask takes the draw by value, so that only calls of the store allocate it.
+func (l *Limiter) ask(ctx context.Context, draw Draw) (reply, error) {
 	ctx, cancel := context.WithTimeout(ctx, l.cfg.Budget)
 	defer cancel()
-	out, err := l.cfg.Store.Take(ctx, draw)
+	r := reply{sent: l.clock.micros()}
+	out, err := l.cfg.Store.Take(ctx, &draw)
+	r.received = l.clock.micros()
 	if err != nil {
-		return Outcome{}, err
+		return r, err
 	}
-	return out, out.check(len(draw.Charges))
+	if err := out.check(&draw); err != nil {
+		return r, err
+	}
+	l.storeClock.reply(r.sent, r.received, out.NowMicros)
+	r.out = out
+	return r, nil
 }
 
 // check finds answers that contradict themselves: they are failures of the
 // store, neither an admission nor a refusal.
-func (o Outcome) check(charges int) error {
-	if len(o.Levels) != charges {
-		return fmt.Errorf("%w: %d levels for %d limits", ErrStore, len(o.Levels), charges)
+func (o *Outcome) check(draw *Draw) error {
+	if len(o.Levels) != len(draw.Charges) || len(o.Slots) != len(draw.Slots) || len(o.Quotas) != len(draw.Quotas) {
+		return fmt.Errorf("%w: %d, %d and %d answers for %d limits, %d concurrency limits and %d quotas", ErrStore,
+			len(o.Levels), len(o.Slots), len(o.Quotas), len(draw.Charges), len(draw.Slots), len(draw.Quotas))
 	}
-	waiting := false
-	for _, level := range o.Levels {
-		if level.Units < 0 || level.WaitMicros < 0 {
-			return fmt.Errorf("%w: negative level", ErrStore)
+	refused := false
+	for i := range o.Levels {
+		level, c := &o.Levels[i], &draw.Charges[i]
+		impossible := level.WaitMicros < 0 || level.Extra < 0 || level.Extra > c.Extra || level.Units > c.Numbers.Full()
+		if impossible || o.Admitted && level.Units < 0 && !c.Shadow {
+			return fmt.Errorf("%w: impossible level of limit %q", ErrStore, c.LimitID)
 		}
-		waiting = waiting || level.WaitMicros > 0
+		refused = refused || level.WaitMicros > 0 && !c.Shadow
 	}
-	if waiting == o.Admitted {
-		return fmt.Errorf("%w: admitted %t with a wait %t", ErrStore, o.Admitted, waiting)
+	for i := range o.Slots {
+		refused = refused || o.Slots[i].Refused && !draw.Slots[i].Shadow
+	}
+	for i := range o.Quotas {
+		refused = refused || o.Quotas[i].Refused && !draw.Quotas[i].Shadow
+	}
+	if refused == o.Admitted {
+		return fmt.Errorf("%w: admitted %t although a part refused: %t", ErrStore, o.Admitted, refused)
 	}
 	return nil
 }
 
 // record tells the breaker, unless the error says nothing about the store or
-// nothing new: the charges cannot be counted, one row is broken, another request
-// reports the same call, or the caller went away.
+// nothing new: the charges cannot be counted, one row or shard is broken, another
+// request reports the same call, or the caller went away.
 func (l *Limiter) record(ctx context.Context, generation uint64, err error) {
-	if err != nil && (errors.Is(err, ErrCharges) || errors.Is(err, ErrRow) || errors.Is(err, ErrCombined) || errors.Is(ctx.Err(), context.Canceled)) {
+	if err != nil && (silent(err) || errors.Is(ctx.Err(), context.Canceled)) {
 		return
 	}
 	if l.breaker.record(generation, err == nil) {
@@ -94,36 +182,40 @@ func (l *Limiter) record(ctx context.Context, generation uint64, err error) {
 	}
 }
 
-func decisionOf(out Outcome) Decision {
-	d := Decision{Allowed: out.Admitted, Reason: ReasonAdmitted, Deciding: -1, Levels: out.Levels, NowMicros: out.NowMicros}
-	if out.Admitted {
-		return d
-	}
-	d.Reason = ReasonLimit
-	for i, level := range out.Levels {
-		if level.WaitMicros > d.RetryAfterMicros {
-			d.Deciding, d.RetryAfterMicros = i, level.WaitMicros
+func silent(err error) bool {
+	for _, kind := range [...]error{ErrCharges, ErrRow, ErrShard, ErrCombined} {
+		if errors.Is(err, kind) {
+			return true
 		}
 	}
-	return d
+	return false
 }
 
 // withoutStore decides by the route's fail mode. Anything but a spelled out
 // open admits nothing.
-func (l *Limiter) withoutStore(req Request) Decision {
+func (l *Limiter) withoutStore(req *Request, cause string) Decision {
 	now := l.clock.micros()
-	d := Decision{Reason: ReasonClosed, Degraded: true, Deciding: -1, NowMicros: now}
-	if req.Fail.Mode != policy.FailOpen || req.Fail.Fallback == nil {
-		return d
+	d := Decision{Reason: ReasonClosed, Degraded: true, Deciding: -1, NowMicros: now, Cause: cause, peeked: req.Peek}
+	if req.Fail.Mode == policy.FailOpen && req.Fail.Fallback != nil {
+		l.fallBack(req, now, &d)
 	}
+	if !req.Peek {
+		l.incidents.count(now, req.Route, cause, d.Allowed)
+	}
+	return d
+}
+
+func (l *Limiter) fallBack(req *Request, now int64, d *Decision) {
 	d.Reason = ReasonOpen
-	if req.Fail.Fallback.Unlimited {
+	switch f := req.Fail.Fallback; {
+	case f.Unlimited:
 		d.Allowed = true
-		return d
+	case f.Share:
+		d.RetryAfterMicros, d.Allowed = l.fallback.take(now, shares(req, l.cfg.Replicas()), req.Peek)
+	default:
+		d.RetryAfterMicros, d.Allowed = l.fallback.take(now, ownShare(req), req.Peek)
 	}
-	d.RetryAfterMicros, d.Allowed = l.fallback.take(now, req)
 	if !d.Allowed {
 		d.Reason = ReasonFallback
 	}
-	return d
 }

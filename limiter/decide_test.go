@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/headgate/headgate/limiter"
-	"github.com/headgate/headgate/limiter/storetest"
 	"github.com/headgate/headgate/policy"
 )
 
@@ -48,7 +47,7 @@ func TestDecide_NoLimitsNeedNoStore(t *testing.T) {
 func TestDecide_BlockedAndImpossibleNeedNoStore(t *testing.T) {
 	t.Parallel()
 	good := policy.Numbers{Tokens: 1, Period: 1000, Burst: 5}
-	row := storetest.Tenant("ten_a")
+	row := tenant("ten_a")
 	for _, c := range []struct {
 		name     string
 		charges  []limiter.Charge
@@ -56,16 +55,16 @@ func TestDecide_BlockedAndImpossibleNeedNoStore(t *testing.T) {
 		deciding int
 	}{
 		{"rate 0", []limiter.Charge{
-			storetest.Draw(row, "a", good, 1), storetest.Draw(row, "b", policy.Numbers{Period: 1, Burst: 5}, 1),
+			charge(row, "a", good, 1), charge(row, "b", policy.Numbers{Period: 1, Burst: 5}, 1),
 		}, limiter.ReasonBlocked, 1},
 		{"burst 0", []limiter.Charge{
-			storetest.Draw(row, "a", policy.Numbers{Tokens: 1, Period: 1}, 1),
+			charge(row, "a", policy.Numbers{Tokens: 1, Period: 1}, 1),
 		}, limiter.ReasonBlocked, 0},
 		{"blocked goes before impossible", []limiter.Charge{
-			storetest.Draw(row, "a", good, 6), storetest.Draw(row, "b", policy.Numbers{Period: 1}, 1),
+			charge(row, "a", good, 6), charge(row, "b", policy.Numbers{Period: 1}, 1),
 		}, limiter.ReasonBlocked, 1},
 		{"cost over burst", []limiter.Charge{
-			storetest.Draw(row, "a", good, 5), storetest.Draw(row, "b", good, 6),
+			charge(row, "a", good, 5), charge(row, "b", good, 6),
 		}, limiter.ReasonCostExceedsBurst, 1},
 	} {
 		for _, down := range []bool{false, true} {
@@ -89,10 +88,10 @@ func TestDecide_BlockedAndImpossibleNeedNoStore(t *testing.T) {
 func TestDecide_LargestWaitDecides(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
-	row := storetest.Tenant("ten_a")
+	row := tenant("ten_a")
 	n := func(period int64) policy.Numbers { return policy.Numbers{Tokens: 1, Period: period, Burst: 1} }
 	req := limiter.Request{Route: "r", Fail: closed, Draw: limiter.Draw{Charges: []limiter.Charge{
-		storetest.Draw(row, "a", n(1000), 1), storetest.Draw(row, "b", n(9000), 1), storetest.Draw(row, "c", n(10), 1),
+		charge(row, "a", n(1000), 1), charge(row, "b", n(9000), 1), charge(row, "c", n(10), 1),
 	}}}
 	if d := r.decide(req); !d.Allowed || d.Reason != limiter.ReasonAdmitted || d.Deciding != -1 || len(d.Levels) != 3 {
 		t.Fatalf("first: %+v", d)

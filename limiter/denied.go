@@ -1,8 +1,162 @@
 package limiter
 
+import (
+	"hash/maphash"
+	"math/bits"
+	"sync/atomic"
+
+	"github.com/headgate/headgate/policy"
+)
+
+// Bounds on how long a refusal is remembered. The shorter one is for limits whose
+// tokens may come back (slices, settling, draws over several shards) and quotas.
+const (
+	denyMicros      = 60_000_000
+	denyShortMicros = 1_000_000
+)
+
+const (
+	denyWays   = 4    // places that one key may be kept in
+	denyGroups = 1024 // tenants are forgotten by groups of hashes
+)
+
+// denied remembers refusals. What it keeps of a bucket is the level at a refusal,
+// as of the time when the call was sent: the level can only have been lower since
+// than that plus the refill, so whatever costs more would be refused by the store
+// too. Reads take no lock. It is bounded: a newcomer takes the place of whichever
+// entry of its group ends first.
+type denied struct {
+	seed   maphash.Seed
+	places []atomic.Pointer[denial]  // a power of two of them; empty: remembers nothing
+	marks  atomic.Uint64             // grows whenever something is forgotten
+	all    atomic.Uint64             // the mark at which all was forgotten last
+	groups [denyGroups]atomic.Uint64 // the same for the tenants of a group
+}
+
+// denyKey names a bucket or a quota's counter.
+type denyKey struct {
+	row   Row
+	hash  uint64
+	start int64 // of the quota's period
+	quota bool
+}
+
+// denial is immutable.
+type denial struct {
+	key      denyKey
+	mark     uint64 // taken before the store was asked, so that answers under way are forgotten too
+	sent     int64  // local µs before the store was asked
+	received int64  // local µs after it answered
+	until    int64  // local µs after which the entry says nothing
+	numbers  policy.Numbers
+	units    int64 // level of the bucket when it refused
+	used     int64 // of a quota
+	most     int64 // of a quota
+}
+
+func newDenied(entries int) *denied {
+	d := &denied{seed: maphash.MakeSeed()}
+	if entries > 0 {
+		d.places = make([]atomic.Pointer[denial], 1<<bits.Len(uint(max(denyWays, entries)-1)))
+	}
+	return d
+}
+
+func (d *denied) hash(key *denyKey) uint64 { return maphash.Comparable(d.seed, *key) }
+
+// mark is what an entry is told by that is made of a call which begins now.
+func (d *denied) mark() uint64 { return d.marks.Load() }
+
+// group is the part of groups that a row belongs to: its tenant's, if it has one.
+func (d *denied) group(row *Row) *atomic.Uint64 {
+	text := row.Tenant
+	if text == "" {
+		text = row.Subject
+	}
+	return &d.groups[maphash.String(d.seed, text)%denyGroups]
+}
+
+// forget drops what is known of the row's tenant, or of the row when it has none.
+func (d *denied) forget(row *Row) { d.group(row).Store(d.marks.Add(1)) }
+
+func (d *denied) forgotten(e *denial) bool {
+	return e.mark < d.all.Load() || e.mark < d.group(&e.key.row).Load()
+}
+
+// set is the places that a key may be in.
+func (d *denied) set(key *denyKey) []atomic.Pointer[denial] {
+	at := d.hash(key) & uint64(len(d.places)-1) &^ (denyWays - 1)
+	return d.places[at : at+denyWays]
+}
+
+// find is the entry of the key that still holds, or nil.
+func (d *denied) find(key *denyKey, now int64) *denial {
+	if len(d.places) == 0 {
+		return nil
+	}
+	set := d.set(key)
+	for i := range set {
+		if e := set[i].Load(); e != nil && e.key == *key {
+			if now < e.until && !d.forgotten(e) {
+				return e
+			}
+			return nil
+		}
+	}
+	return nil
+}
+
+// put remembers e instead of what is known of its key, else instead of the entry
+// that ends first.
+func (d *denied) put(e *denial) {
+	if len(d.places) == 0 {
+		return
+	}
+	set := d.set(&e.key)
+	at, first := 0, int64(1<<62)
+	for i := range set {
+		old := set[i].Load()
+		if old == nil || old.key == e.key {
+			at = i
+			if old != nil {
+				break
+			}
+			first = 0
+			continue
+		}
+		if old.until < first {
+			at, first = i, old.until
+		}
+	}
+	set[at].Store(e)
+}
+
+// wait is how long a request of that cost is refused for, and how long it has
+// to wait so that it is certainly enough: both from now, in µs; 0 when the
+// entry does not refuse it.
+func (e *denial) wait(now, cost int64, n policy.Numbers) int64 {
+	if e.numbers != n {
+		return 0
+	}
+	full := Wait(e.units, cost, n)
+	if now >= e.sent+full {
+		return 0
+	}
+	return max(1, e.received+full-now)
+}
+
+// level is the bucket's level as of now, if nobody drew from it since.
+func (e *denial) level(now, cost, wait int64) Level {
+	units := min(e.units+max(0, now-e.received)*e.numbers.Tokens, cost*e.numbers.Period-1)
+	return Level{Units: units, WaitMicros: wait}
+}
+
+// refuses reports whether the quota's counter has no room for the cost.
+func (e *denial) refuses(q *Quota) bool { return e.most == q.cap() && q.Cost > e.most-e.used }
+
 // Forget drops what is remembered of refusals of a tenant: call it when its
 // record, its overrides or its state in the store changed.
-func (l *Limiter) Forget(tenant string) {}
+func (l *Limiter) Forget(tenant string) { l.denied.forget(&Row{Tenant: tenant}) }
 
 // ForgetAll drops what is remembered of refusals.
-func (l *Limiter) ForgetAll() {}
+func (l *Limiter) ForgetAll() { l.denied.all.Store(l.denied.marks.Add(1)) }

@@ -13,7 +13,10 @@ import (
 const (
 	DefaultBudget          = 25 * time.Millisecond
 	DefaultFallbackEntries = 100_000
+	DefaultDenyEntries     = 65_536
 )
+
+const maxDenyEntries = 1 << 24
 
 // Config is what a Limiter needs. Only Store is compulsory.
 type Config struct {
@@ -51,14 +54,21 @@ type Config struct {
 	OnModeChange func(degraded bool)
 }
 
-// Limiter decides requests. It is safe for concurrent use. Run must be running,
-// or a limiter that stopped asking its store never asks it again.
+// Limiter decides requests. It is safe for concurrent use. Run must be running:
+// without it a limiter that stopped asking its store never asks it again, leases are
+// not renewed and slices not given back.
 type Limiter struct {
-	cfg      Config
-	clock    clock
-	breaker  *breaker
-	fallback *fallback
-	opened   chan struct{} // capacity 1: tells Run that the breaker opened
+	cfg        Config
+	clock      clock
+	storeClock storeClock
+	breaker    *breaker
+	fallback   *fallback
+	denied     *denied
+	slices     *slices
+	keeper     *keeper
+	incidents  *incidents
+	counts     counts
+	opened     chan struct{} // capacity 1: tells Run that the breaker opened
 
 	notifyMu sync.Mutex
 	notified bool // the mode last told to OnModeChange
@@ -72,11 +82,15 @@ func New(cfg Config) (*Limiter, error) {
 	cfg.fillDefaults()
 	clk := clock{now: cfg.Now, base: cfg.Now()}
 	return &Limiter{
-		cfg:      cfg,
-		clock:    clk,
-		breaker:  newBreaker(cfg.Breaker, clk.micros, cfg.Jitter),
-		fallback: newFallback(cfg.FallbackEntries),
-		opened:   make(chan struct{}, 1),
+		cfg:       cfg,
+		clock:     clk,
+		breaker:   newBreaker(cfg.Breaker, clk.micros, cfg.Jitter),
+		fallback:  newFallback(cfg.FallbackEntries),
+		denied:    newDenied(cfg.DenyEntries),
+		slices:    newSlices(),
+		keeper:    newKeeper(),
+		incidents: newIncidents(cfg.OnIncident),
+		opened:    make(chan struct{}, 1),
 	}, nil
 }
 
@@ -90,6 +104,9 @@ func (c *Config) check() error {
 	}
 	if c.FallbackEntries < 0 {
 		problems = append(problems, fmt.Errorf("Config.FallbackEntries is negative: %d", c.FallbackEntries))
+	}
+	if c.DenyEntries < -1 || c.DenyEntries > maxDenyEntries {
+		problems = append(problems, fmt.Errorf("Config.DenyEntries is not in -1..%d: %d", maxDenyEntries, c.DenyEntries))
 	}
 	return errors.Join(append(problems, c.Breaker.problems()...)...)
 }
@@ -106,6 +123,18 @@ func (c *Config) fillDefaults() {
 	}
 	if c.Jitter == nil {
 		c.Jitter = rand.Float64
+	}
+	if c.DenyEntries == 0 {
+		c.DenyEntries = DefaultDenyEntries
+	}
+	if c.Replicas == nil {
+		c.Replicas = func() int { return 1 }
+	}
+	if c.Cause == nil {
+		c.Cause = func(error) string { return "unavailable" }
+	}
+	if c.OnIncident == nil {
+		c.OnIncident = func(Incident) {}
 	}
 	if c.OnModeChange == nil {
 		c.OnModeChange = func(bool) {}
@@ -130,9 +159,22 @@ func (l *Limiter) Degraded() bool { return l.breaker.state() != breakerClosed }
 // BreakerState is "closed", "open" or "half-open".
 func (l *Limiter) BreakerState() string { return l.breaker.state().String() }
 
-// Run probes the store in the background while the breaker is open. It returns
-// ctx's error when ctx ends.
+// Run does what a Limiter does in the background: it probes the store while the
+// breaker is open, renews leases, gives slices back and ends incidents. It returns
+// ctx's error when ctx ends, after giving back all slices.
 func (l *Limiter) Run(ctx context.Context) error {
+	l.slices.setClosed(false)
+	var wg sync.WaitGroup
+	for _, loop := range []func(context.Context) error{l.keepLeases, l.sweepSlices, l.watchIncidents} {
+		wg.Go(func() { _ = loop(ctx) }) // each ends with ctx's error
+	}
+	err := l.keepProbing(ctx)
+	wg.Wait()
+	l.drain(ctx)
+	return err
+}
+
+func (l *Limiter) keepProbing(ctx context.Context) error {
 	for {
 		select {
 		case <-ctx.Done():

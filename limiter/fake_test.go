@@ -9,7 +9,6 @@ import (
 
 	"github.com/headgate/headgate/limiter"
 	"github.com/headgate/headgate/limiter/memstore"
-	"github.com/headgate/headgate/limiter/storetest"
 	"github.com/headgate/headgate/policy"
 )
 
@@ -61,12 +60,12 @@ func (s *fakeStore) Ping(context.Context) error {
 type rig struct {
 	*limiter.Limiter
 	store *fakeStore
-	clock *storetest.Manual
+	clock *manual
 }
 
 func newRig(t testing.TB, edit func(*limiter.Config)) rig {
 	t.Helper()
-	clock := storetest.NewManual()
+	clock := newManual()
 	store := &fakeStore{Store: memstore.New(clock.Time)}
 	cfg := limiter.Config{Store: store, Now: clock.Time, Jitter: func() float64 { return 0.5 }}
 	if edit != nil {
@@ -95,7 +94,7 @@ func request(fail policy.StoreFailure) limiter.Request {
 	n := policy.Numbers{Tokens: 1, Period: 1000, Burst: 1000}
 	return limiter.Request{
 		Route: "r", Identity: "ten_a", Fail: fail,
-		Draw: limiter.Draw{Charges: []limiter.Charge{storetest.Draw(storetest.Tenant("ten_a"), "l", n, 1)}},
+		Draw: limiter.Draw{Charges: []limiter.Charge{charge(tenant("ten_a"), "l", n, 1)}},
 	}
 }
 

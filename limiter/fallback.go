@@ -9,10 +9,10 @@ import (
 // sweepProbes bounds the entries looked at when a newcomer finds the table full.
 const sweepProbes = 16
 
-// fallback counts requests in process while the store is away: one token bucket
-// per route and identity in a bounded table, and one bucket per route that all
-// others share. Buckets outlive an outage and refill by time, so a store that
-// comes and goes hands out no fresh budget.
+// fallback counts requests in process while the store is away, in a bounded table of
+// token buckets and one bucket per route (of `share`: per limit) that all others
+// share. Buckets outlive an outage and refill by time, so a store that comes and
+// goes hands out no fresh budget.
 type fallback struct {
 	max int
 
@@ -20,36 +20,119 @@ type fallback struct {
 	buckets  map[fallbackKey]Bucket
 	keys     []fallbackKey // of buckets, in the order that the hand looks at them
 	hand     int
-	overflow map[string]Bucket // by route: as many as the policies in force have named
+	overflow map[fallbackGroup]Bucket // as many as the policies in force have named
 }
 
-type fallbackKey struct{ route, identity string }
+// fallbackGroup is a route, or a limit of which each replica has a share.
+type fallbackGroup struct{ route, limit string }
+
+type fallbackKey struct {
+	group    fallbackGroup
+	identity string
+	row      Row
+}
+
+// fallbackPart is one bucket that a request draws from without the store.
+type fallbackPart struct {
+	key     fallbackKey
+	numbers policy.Numbers
+	cost    int64
+}
 
 func newFallback(maxEntries int) *fallback {
-	return &fallback{max: maxEntries, buckets: map[fallbackKey]Bucket{}, overflow: map[string]Bucket{}}
+	return &fallback{max: maxEntries, buckets: map[fallbackKey]Bucket{}, overflow: map[fallbackGroup]Bucket{}}
 }
 
-// take charges the request's fallback bucket. When it is refused, wait is the
-// exact time until the bucket can pay, or 0 when it never can.
-func (f *fallback) take(now int64, req Request) (wait int64, ok bool) {
+// ownShare is what a fallback with a rate of its own counts: per route and identity.
+func ownShare(req *Request) []fallbackPart {
 	n, err := policy.NumbersOf(req.Fail.Fallback.Rate, req.Fail.Fallback.Burst)
-	cost := req.fallbackCost()
-	if err != nil || n.Blocked() || cost > n.Burst {
-		return 0, false
+	if err != nil {
+		n = policy.Numbers{}
+	}
+	key := fallbackKey{group: fallbackGroup{route: req.Route}, identity: req.Identity}
+	return []fallbackPart{{key, n, req.fallbackCost()}}
+}
+
+// shares is what `share` counts: each limit in force, divided by the number of
+// replicas, so that all replicas together keep to it. Quotas and concurrency are
+// nobody's to divide: they are not counted without the store.
+func shares(req *Request, live int) []fallbackPart {
+	n := max(1, int64(live), req.Expected)
+	parts := make([]fallbackPart, 0, len(req.Draw.Charges))
+	for i := range req.Draw.Charges {
+		c := &req.Draw.Charges[i]
+		if c.Shadow {
+			continue
+		}
+		key := fallbackKey{group: fallbackGroup{limit: c.LimitID}, row: c.Row}
+		parts = append(parts, fallbackPart{key, share(c.Numbers, n), c.Cost})
+	}
+	return parts
+}
+
+// share is the n-th part of a limit: its rate divided, its burst divided and
+// rounded down, so that n shares never exceed the whole.
+func share(whole policy.Numbers, n int64) policy.Numbers {
+	part := policy.Numbers{Tokens: whole.Tokens, Period: whole.Period, Burst: whole.Burst / n}
+	if part.Burst == 0 || part.Period > (policy.MaxUnits-1-part.Tokens)/part.Burst/n {
+		// Too small to count: the rate would be below a token in decades.
+		return policy.Numbers{Period: 1}
+	}
+	part.Period *= n
+	return part
+}
+
+// take charges all the buckets, or none. When it is refused, wait is the exact time
+// until all can pay, or 0 when one never can. A peek changes nothing that counts.
+func (f *fallback) take(now int64, parts []fallbackPart, peek bool) (wait int64, ok bool) {
+	for i := range parts {
+		if p := &parts[i]; p.numbers.Blocked() || p.cost < 1 || p.cost > p.numbers.Burst {
+			return 0, false
+		}
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	key := fallbackKey{req.Route, req.Identity}
-	b, known := f.buckets[key]
-	if known || f.claim(key, now) {
-		b, wait = draw(b, known, now, n, cost)
-		f.buckets[key] = b
-		return wait, wait == 0
+	undo := make([]func(), 0, len(parts))
+	for i := range parts {
+		partWait, restore := f.draw(now, &parts[i])
+		wait = max(wait, partWait)
+		undo = append(undo, restore)
 	}
-	b, known = f.overflow[req.Route]
-	b, wait = draw(b, known, now, n, cost)
-	f.overflow[req.Route] = b
+	if wait > 0 || peek {
+		for i := len(undo) - 1; i >= 0; i-- {
+			undo[i]()
+		}
+	}
 	return wait, wait == 0
+}
+
+// draw brings one bucket to now and takes the cost if it is there. Restore gives it
+// back. It wants the lock held.
+func (f *fallback) draw(now int64, p *fallbackPart) (wait int64, restore func()) {
+	b, known := f.buckets[p.key]
+	if known || f.claim(p.key, now) {
+		before, after, wait := drawn(b, known, now, p)
+		f.buckets[p.key] = after
+		return wait, func() { f.buckets[p.key] = before }
+	}
+	b, known = f.overflow[p.key.group]
+	before, after, wait := drawn(b, known, now, p)
+	f.overflow[p.key.group] = after
+	return wait, func() { f.overflow[p.key.group] = before }
+}
+
+// drawn is the bucket at now, and after the cost was taken if it was there.
+func drawn(b Bucket, known bool, now int64, p *fallbackPart) (before, after Bucket, wait int64) {
+	if !known {
+		b = FullBucket(now, p.numbers)
+	}
+	b = b.Advance(now, p.numbers)
+	before = b
+	wait = Wait(b.Units, p.cost, p.numbers)
+	if wait == 0 {
+		b.Units -= p.cost * p.numbers.Period
+	}
+	return before, b, wait
 }
 
 // claim makes room for a newcomer. When the table is full it looks at the next
@@ -70,19 +153,6 @@ func (f *fallback) claim(key fallbackKey, now int64) bool {
 		}
 	}
 	return false
-}
-
-// draw brings the bucket to now and takes the cost if it is there.
-func draw(b Bucket, known bool, now int64, n policy.Numbers, cost int64) (Bucket, int64) {
-	if !known {
-		b = FullBucket(now, n)
-	}
-	b = b.Advance(now, n)
-	wait := Wait(b.Units, cost, n)
-	if wait == 0 {
-		b.Units -= cost * n.Period
-	}
-	return b, wait
 }
 
 func (r *Request) fallbackCost() int64 {

@@ -107,6 +107,7 @@ type Decision struct {
 	Leases           []Lease // of the slots that the request now holds, shadows included
 	NowMicros        int64
 	RetryAfterMicros int64 // exact; 0 when there is nothing to wait for, or nobody knows (concurrency)
+	peeked           bool
 }
 
 // RetryAfterSeconds is the wait as the Retry-After header tells it: whole

@@ -1,15 +1,104 @@
 package limiter
 
-import "context"
+import (
+	"context"
+	"fmt"
+)
 
 // Settle corrects the cost of an admitted request once it is known: delta is the
 // actual cost less the reserved one. It is applied to all charges and quotas of
-// the draw that count cost, not to those that are PerRequest. A call with an id
-// takes effect once, however often it is repeated within an hour.
+// the draw that count cost, not to those that are PerRequest; hand it what
+// Decision.Spent says. A call with an id takes effect once, however often it is
+// repeated within an hour; "" always takes effect. What is given back becomes
+// available on this replica at once, elsewhere within a second. Its error wraps
+// ErrStore: it is then unknown whether it took effect.
 func (l *Limiter) Settle(ctx context.Context, id string, draw *Draw, delta int64) error {
-	return l.cfg.Store.Amend(ctx, id, nil)
+	corrections := l.corrections(draw, delta)
+	if len(corrections) == 0 {
+		return nil
+	}
+	if l.Degraded() {
+		return fmt.Errorf("settle: %w: it is not being asked", ErrStore)
+	}
+	ctx, cancel := context.WithTimeout(ctx, l.cfg.Budget)
+	defer cancel()
+	if err := l.cfg.Store.Amend(ctx, id, corrections); err != nil {
+		return fmt.Errorf("settle: %w", err)
+	}
+	l.counts.settled.Add(1)
+	if delta < 0 {
+		for i := range corrections {
+			l.denied.forget(&corrections[i].Row)
+		}
+	}
+	return nil
 }
 
-// Spent is what of a draw the decision spent: all of it when it admitted, without
-// the shadows if one of them refuses; nothing when it refused or is degraded.
-func (d *Decision) Spent(draw *Draw) Draw { return *draw }
+func (l *Limiter) corrections(draw *Draw, delta int64) []Amendment {
+	if delta == 0 {
+		return nil
+	}
+	var list []Amendment
+	for i := range draw.Charges {
+		c := &draw.Charges[i]
+		if !c.PerRequest && !c.Numbers.Blocked() {
+			n, _ := l.numbersOf(c)
+			list = append(list, Amendment{Row: c.Row, Hash: c.Hash, Numbers: n, Tokens: -delta})
+		}
+	}
+	for i := range draw.Quotas {
+		q := &draw.Quotas[i]
+		if !q.PerRequest {
+			list = append(list, Amendment{Row: q.Row, Hash: q.Hash, Tokens: -delta, Quota: true, Start: q.Start, End: q.End})
+		}
+	}
+	return list
+}
+
+// Spent is what of a draw the decision spent: nothing when it refused or is
+// degraded, else all of it, without the shadows if one of them refuses. Charges that
+// were counted in an overflow bucket are left out, because no correction finds it.
+func (d *Decision) Spent(draw *Draw) Draw {
+	if !d.Allowed || d.Degraded || d.peeked {
+		return Draw{}
+	}
+	shadows := !d.shadowRefuses()
+	var spent Draw
+	for i, c := range draw.Charges {
+		if (shadows || !c.Shadow) && !(i < len(d.Levels) && d.Levels[i].Overflow) {
+			spent.Charges = append(spent.Charges, c)
+		}
+	}
+	for _, s := range draw.Slots {
+		if shadows || !s.Shadow {
+			spent.Slots = append(spent.Slots, s)
+		}
+	}
+	for _, q := range draw.Quotas {
+		if shadows || !q.Shadow {
+			spent.Quotas = append(spent.Quotas, q)
+		}
+	}
+	return spent
+}
+
+// shadowRefuses reports, for an admission, whether any part refuses: it can only
+// be a shadow.
+func (d *Decision) shadowRefuses() bool {
+	for i := range d.Levels {
+		if d.Levels[i].WaitMicros > 0 || d.Levels[i].Never {
+			return true
+		}
+	}
+	for i := range d.Slots {
+		if d.Slots[i].Refused {
+			return true
+		}
+	}
+	for i := range d.Quotas {
+		if d.Quotas[i].Refused {
+			return true
+		}
+	}
+	return false
+}

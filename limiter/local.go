@@ -1,0 +1,154 @@
+package limiter
+
+// maxLocal bounds the charges of one request that slices pay.
+const maxLocal = 8
+
+// payments are the charges of a request that slices have paid.
+type payments struct {
+	paid  uint64 // bit i: charge i
+	from  [maxLocal]*grant
+	cost  [maxLocal]int64
+	count int
+}
+
+func (p *payments) has(i int) bool { return i < MaxCharges && p.paid&(1<<i) != 0 }
+
+// refund puts back what was taken for a request that is not admitted.
+func (p *payments) refund() {
+	for i := range p.count {
+		p.from[i].left.Add(p.cost[i])
+	}
+	p.count = 0
+}
+
+// payLocally takes from slices what they can pay, and reports whether that is the
+// whole request.
+func (l *Limiter) payLocally(draw *Draw, now int64, p *payments) (all bool) {
+	all = len(draw.Slots) == 0 && len(draw.Quotas) == 0 && len(draw.Charges) <= MaxCharges
+	for i := range draw.Charges {
+		if !l.payOne(&draw.Charges[i], i, now, p) {
+			all = false
+		}
+	}
+	return all
+}
+
+func (l *Limiter) payOne(c *Charge, i int, now int64, p *payments) bool {
+	if p.count == maxLocal || i >= MaxCharges || !l.marked(c) || c.Cost < 1 {
+		return false
+	}
+	s := l.slices.of(c, now, false)
+	if s == nil {
+		return false
+	}
+	from, low := s.spend(c.Cost, now)
+	if low {
+		l.fetchAhead(s, c)
+	}
+	if from == nil {
+		return false
+	}
+	p.paid |= 1 << i
+	p.from[p.count], p.cost[p.count] = from, c.Cost
+	p.count++
+	return true
+}
+
+// cachedRefusal refuses what the store is known to refuse. The wait it tells is
+// enough, and larger than need be by at most the round trip of the call that
+// refused.
+func (l *Limiter) cachedRefusal(draw *Draw, now int64) (Decision, bool) {
+	if len(l.denied.places) == 0 {
+		return Decision{}, false
+	}
+	d := Decision{Deciding: -1, Cached: true}
+	var v verdict
+	for i := range draw.Charges {
+		if level, refuses := l.deniedCharge(&draw.Charges[i], now); refuses {
+			if d.Levels == nil {
+				d.Levels = unknownLevels(len(draw.Charges))
+			}
+			d.Levels[i] = level
+			v.add(PartCharge, i, level.WaitMicros)
+		}
+	}
+	for i := range draw.Quotas {
+		if used, refuses := l.deniedQuota(&draw.Quotas[i], now); refuses {
+			if d.Quotas == nil {
+				d.Quotas = make([]QuotaLevel, len(draw.Quotas))
+			}
+			d.Quotas[i] = QuotaLevel{Used: used, Refused: true}
+			v.add(PartQuota, i, draw.Quotas[i].untilEnd(l.storeClock.micros(now)))
+		}
+	}
+	if v.part == PartNone {
+		return Decision{}, false
+	}
+	if d.Levels == nil {
+		d.Levels = unknownLevels(len(draw.Charges))
+	}
+	v.decide(&d)
+	d.NowMicros = l.storeClock.micros(now)
+	return d, true
+}
+
+func (l *Limiter) deniedCharge(c *Charge, now int64) (Level, bool) {
+	if c.Shadow {
+		return Level{}, false
+	}
+	n, leased := l.numbersOf(c)
+	if leased {
+		if s := l.slices.of(c, now, false); s != nil && s.holds(c.Cost, now) {
+			return Level{}, false
+		}
+	}
+	key := denyKey{row: c.Row, hash: c.Hash}
+	e := l.denied.find(&key, now)
+	if e == nil {
+		return Level{}, false
+	}
+	wait := e.wait(now, c.Cost, n)
+	if wait == 0 {
+		return Level{}, false
+	}
+	return e.level(now, c.Cost, wait), true
+}
+
+func (l *Limiter) deniedQuota(q *Quota, now int64) (used int64, refuses bool) {
+	if q.Shadow {
+		return 0, false
+	}
+	key := denyKey{row: q.Row, hash: q.Hash, start: q.Start, quota: true}
+	e := l.denied.find(&key, now)
+	if e == nil || !e.refuses(q) {
+		return 0, false
+	}
+	return e.used, true
+}
+
+// remember keeps what a refusal says of the buckets and counters that refused.
+func (l *Limiter) remember(a *asking, req *Request, r reply, mark uint64) {
+	entry := func(key denyKey, last int64) denial {
+		return denial{key: key, mark: mark, sent: r.sent, received: r.received, until: r.sent + last}
+	}
+	for at := range a.draw.Charges {
+		c, level := &a.draw.Charges[at], r.out.Levels[at]
+		if level.WaitMicros == 0 || c.Shadow || level.Overflow || level.Unknown {
+			continue
+		}
+		last := int64(denyMicros)
+		if req.Settles || l.cfg.LeaseGlobal || l.marked(c) {
+			last = denyShortMicros
+		}
+		e := entry(denyKey{row: c.Row, hash: c.Hash}, min(last, UntilFull(level.Units, c.Numbers)))
+		e.numbers, e.units = c.Numbers, level.Units
+		l.denied.put(&e)
+	}
+	for at := range a.draw.Quotas {
+		if q := &a.draw.Quotas[at]; r.out.Quotas[at].Refused && !q.Shadow {
+			e := entry(denyKey{row: q.Row, hash: q.Hash, start: q.Start, quota: true}, denyShortMicros)
+			e.used, e.most = r.out.Quotas[at].Used, q.cap()
+			l.denied.put(&e)
+		}
+	}
+}
