@@ -2,7 +2,6 @@ package storetest
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync/atomic"
 	"testing"
@@ -40,23 +39,33 @@ func (m *Manual) Advance(d time.Duration) { m.micros.Add(d.Microseconds()) }
 
 // World is a store under test.
 type World struct {
-	// Store is empty and goes by Clock alone. Nobody else uses it.
+	// Store is empty and goes by Clock alone. Nobody else uses what it stores.
 	Store limiter.Store
 	Clock Clock
+	// Another makes a further client of the same state, as another gateway has
+	// it. Nil: a Store is all there is to it.
+	Another func() limiter.Store
 	// Flush makes the store forget everything, as a flush of its server does.
 	Flush func(t testing.TB)
 	// Lane names the lane that a row lies in, where a store has lanes that it
 	// cannot decide together (a Cluster); nil where it decides any rows together.
 	Lane func(limiter.Row) string
-	// Steps is the length of the random traces together; 0: DefaultSteps, or the
+	// Steps is the length of the random traces together. 0: DefaultSteps, or the
 	// number in the environment variable HEADGATE_STEPS.
 	Steps int
+	// Fast: a call costs microseconds, so cases make as many as were reported.
+	Fast bool
 }
 
-// DefaultSteps is the length of the random traces of one store together.
-const DefaultSteps = 12_000
+// another is a further client of the same state.
+func (w World) another() limiter.Store {
+	if w.Another == nil {
+		return w.Store
+	}
+	return w.Another()
+}
 
-// Run runs the suite without what needs a World.
+// Run runs the suite without what needs more than a store and a clock.
 //
 // Deprecated: Conform is the whole suite.
 func Run(t *testing.T, newStore func(t *testing.T) (store limiter.Store, clock Clock)) {
@@ -67,33 +76,25 @@ func Run(t *testing.T, newStore func(t *testing.T) (store limiter.Store, clock C
 	})
 }
 
-// Conform runs the suite, each part of it in a world of its own.
+// part is one test of the suite.
+type part struct {
+	name string
+	test func(*testing.T, World)
+}
+
+// Conform runs the suite, each part of it in a world of its own and in parallel
+// with the others.
 func Conform(t *testing.T, newWorld func(t *testing.T) World) {
 	t.Helper()
-	for _, c := range []struct {
-		name string
-		test func(*testing.T, limiter.Store, Clock)
-	}{
-		{"AgreesWithTheModelOnRandomTraces", agreesWithModel},
-		{"AdmitsNoMoreThanBurstPlusRefill", boundHolds},
-		{"WaitIsExact", waitIsExact},
-		{"FrozenClockAdmitsExactlyTheBurst", frozenClock},
-		{"RefusalSpendsNothingAnywhere", refusalSpendsNothing},
-		{"RaisedRateTakesEffectAfterARefusal", raisedRateTakesEffect},
-		{"ChangedNumbersCarryTokensOver", carriesOver},
-		{"ClockThatStepsBackDelaysNobody", clockStepsBack},
-		{"RowsAreApart", rowsAreApart},
-		{"LimitsOfOneRowAreApart", limitsAreApart},
-		{"LargestNumbersAreExact", largestNumbers},
-		{"UncountableChargesAreErrors", uncountable},
-		{"EndedContextIsAnError", endedContext},
-		{"PingSucceeds", pings},
+	for _, parts := range [][]part{
+		traceParts(), bucketParts(), reportedParts(), changeParts(), errorParts(), slotParts(), quotaParts(), amendParts(), identifierParts(),
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
-			w := newWorld(t)
-			c.test(t, w.Store, w.Clock)
-		})
+		for _, p := range parts {
+			t.Run(p.name, func(t *testing.T) {
+				t.Parallel()
+				p.test(t, newWorld(t))
+			})
+		}
 	}
 }
 
@@ -114,63 +115,72 @@ func hash(s string) uint64 {
 	return h
 }
 
-// take decides or fails the test.
-func take(t testing.TB, s limiter.Store, charges ...limiter.Charge) limiter.Outcome {
+// perSecond are the numbers of n tokens a second.
+func perSecond(n, burst int64) policy.Numbers {
+	return policy.Numbers{Tokens: n, Period: 1_000_000, Burst: burst}
+}
+
+// rate are the numbers of tokens per period with a burst, as a policy says it.
+func rate(t testing.TB, tokens int64, period time.Duration, burst int64) policy.Numbers {
 	t.Helper()
-	out, err := s.Take(context.Background(), &limiter.Draw{Charges: charges})
+	n, err := policy.NumbersOf(policy.Rate{Tokens: tokens, Period: period}, burst)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// decide makes a draw or fails the test.
+func (w World) decide(t testing.TB, d limiter.Draw) limiter.Outcome {
+	t.Helper()
+	out, err := w.Store.Take(context.Background(), &d)
 	if err != nil {
 		t.Fatalf("take: %v", err)
 	}
 	return out
 }
 
+// take draws from limits alone.
+func (w World) take(t testing.TB, charges ...limiter.Charge) limiter.Outcome {
+	t.Helper()
+	return w.decide(t, limiter.Draw{Charges: charges})
+}
+
+func (w World) amend(t testing.TB, id string, corrections ...limiter.Amendment) {
+	t.Helper()
+	if err := w.Store.Amend(context.Background(), id, corrections); err != nil {
+		t.Fatalf("amend: %v", err)
+	}
+}
+
+func (w World) renew(t testing.TB, leases ...limiter.Lease) []bool {
+	t.Helper()
+	held, err := w.Store.Renew(context.Background(), leases)
+	if err != nil {
+		t.Fatalf("renew: %v", err)
+	}
+	return held
+}
+
+func (w World) release(t testing.TB, leases ...limiter.Lease) {
+	t.Helper()
+	if err := w.Store.Release(context.Background(), leases); err != nil {
+		t.Fatalf("release: %v", err)
+	}
+}
+
+// start is the time at which clocks of tests begin.
+func start() time.Time { return NewManual().Time() }
+
+// at sets the clock to d after the start.
+func (w World) at(d time.Duration) {
+	w.Clock.Advance(start().Add(d).Sub(time.UnixMicro(w.Clock.Now())))
+}
+
 // wants fails the test when the outcome is not the one described.
 func wants(t testing.TB, what string, got limiter.Outcome, admitted bool, levels ...limiter.Level) {
 	t.Helper()
 	if got.Admitted != admitted || fmt.Sprint(got.Levels) != fmt.Sprint(levels) {
-		t.Errorf("%s: admitted %t levels %v, want %t %v", what, got.Admitted, got.Levels, admitted, levels)
-	}
-}
-
-func uncountable(t *testing.T, s limiter.Store, _ Clock) {
-	good := policy.Numbers{Tokens: 1, Period: 1000, Burst: 5}
-	row := Tenant("ten_a")
-	for name, charges := range map[string][]limiter.Charge{
-		"no tokens":         {Draw(row, "l", policy.Numbers{Period: 1000, Burst: 5}, 1)},
-		"no burst":          {Draw(row, "l", policy.Numbers{Tokens: 1, Period: 1000}, 1)},
-		"no period":         {Draw(row, "l", policy.Numbers{Tokens: 1, Burst: 5}, 1)},
-		"period too long":   {Draw(row, "l", policy.Numbers{Tokens: 1, Period: policy.MaxPeriod.Microseconds() + 1, Burst: 1}, 1)},
-		"negative tokens":   {Draw(row, "l", policy.Numbers{Tokens: -1, Period: 1, Burst: 5}, 1)},
-		"negative burst":    {Draw(row, "l", policy.Numbers{Tokens: 1, Period: 1, Burst: -5}, 1)},
-		"over 2^53":         {Draw(row, "l", policy.Numbers{Tokens: 1, Period: 1 << 40, Burst: 1 << 13}, 1)},
-		"cost 0":            {Draw(row, "l", good, 0)},
-		"negative cost":     {Draw(row, "l", good, -1)},
-		"cost over burst":   {Draw(row, "l", good, 6)},
-		"limit named twice": {Draw(row, "l", good, 1), Draw(row, "l", good, 1)},
-	} {
-		_, err := s.Take(context.Background(), &limiter.Draw{Charges: charges})
-		if !errors.Is(err, limiter.ErrStore) || !errors.Is(err, limiter.ErrCharges) {
-			t.Errorf("%s: error %v, want ErrStore and ErrCharges", name, err)
-		}
-	}
-}
-
-func endedContext(t *testing.T, s limiter.Store, _ Clock) {
-	ctx, cancel := context.WithCancel(context.Background())
-	cancel()
-	n := policy.Numbers{Tokens: 1, Period: 1000, Burst: 5}
-	if _, err := s.Take(ctx, &limiter.Draw{Charges: []limiter.Charge{Draw(Tenant("ten_a"), "l", n, 1)}}); !errors.Is(err, limiter.ErrStore) {
-		t.Errorf("take: error %v, want ErrStore", err)
-	}
-	if err := s.Ping(ctx); !errors.Is(err, limiter.ErrStore) {
-		t.Errorf("ping: error %v, want ErrStore", err)
-	}
-}
-
-func pings(t *testing.T, s limiter.Store, _ Clock) {
-	for range 3 {
-		if err := s.Ping(context.Background()); err != nil {
-			t.Fatal(err)
-		}
+		t.Errorf("%s: admitted %t levels %+v, want %t %+v", what, got.Admitted, got.Levels, admitted, levels)
 	}
 }

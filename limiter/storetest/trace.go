@@ -1,8 +1,11 @@
 package storetest
 
 import (
+	"context"
+	"flag"
 	"fmt"
-	"math/big"
+	"os"
+	"strconv"
 	"testing"
 	"time"
 
@@ -12,106 +15,85 @@ import (
 	"github.com/headgate/headgate/policy"
 )
 
-// traceSteps is the length of one random trace; rapid makes 100 of them unless
-// told otherwise.
-const traceSteps = 120
+// DefaultSteps is the length of the random traces of one store together.
+const DefaultSteps = 12_000
 
-// year in µs bounds a step of the clock, so that a trace stays within the times
-// that can be counted.
-const year = 365 * 86_400_000_000
+// stepsVariable names the environment variable that asks for longer traces.
+const stepsVariable = "HEADGATE_STEPS"
 
-// What traces are drawn from.
-//
-//nolint:gochecknoglobals // tables that nothing writes to
-var (
-	somePeriods = []int64{1, 3, 7, 1000, 999_983, 1_000_000, 60_000_000, 3_600_000_000, 86_400_000_000, 2_678_400_000_000}
-	someTokens  = []int64{1, 2, 3, 10, 997, 1_000_000, 1 << 30, 1<<40 - 87}
-	someRows    = []limiter.Row{
-		Tenant("ten_a"), Tenant("ten_b"), {Kind: limiter.RowGlobal},
-		{Kind: limiter.RowCredential, Tenant: "ten_a", Subject: "crd_1"}, {Kind: limiter.RowIP, Subject: "192.0.2.1"},
-	}
-	someLimits = []string{"plan.requests", "shared:search", "route:report.reports", "global.all"}
+// Spans in µs that bound steps of the clock, so that a trace stays within the
+// times that can be counted.
+const (
+	day  = 86_400_000_000
+	year = 365 * day
 )
 
-// anyNumbers draws numbers from one token a month to a token a µs, with bursts
-// up to what can be counted.
-func anyNumbers(t *rapid.T) policy.Numbers {
-	n := policy.Numbers{
-		Tokens: rapid.SampledFrom(someTokens).Draw(t, "tokens"),
-		Period: rapid.SampledFrom(somePeriods).Draw(t, "period"),
+func traceParts() []part {
+	return []part{
+		{"I23_AgreesWithTheModelOnRandomTraces", agreesWithModel},
+		{"I22_ShadowsTellWhatEnforcingWouldHaveDone", shadowsTell},
+		{"I22_ShadowsAreSpentTogetherOrNotAtAll", shadowsTogether},
 	}
-	most := min((policy.MaxUnits-1-n.Tokens)/n.Period, 1<<48-1)
-	if rapid.Bool().Draw(t, "small burst") {
-		most = min(most, 12)
-	}
-	n.Burst = rapid.Int64Range(1, most).Draw(t, "burst")
-	return n
 }
 
-// step is one request at some time after the one before.
-type step struct {
-	move    func(lastWait int64) int64 // µs
-	charges []limiter.Charge
+// steps is the length of the random traces together.
+func (w World) steps(t testing.TB) int {
+	t.Helper()
+	if w.Steps > 0 {
+		return w.Steps
+	}
+	text := os.Getenv(stepsVariable)
+	if text == "" {
+		return DefaultSteps
+	}
+	steps, err := strconv.Atoi(text)
+	if err != nil || steps < 1 {
+		t.Fatalf("%s=%q: want a number of steps, 1 or more", stepsVariable, text)
+	}
+	return steps
 }
 
-func anyStep(palette []policy.Numbers) *rapid.Generator[step] {
-	return rapid.Custom(func(t *rapid.T) step {
-		s := step{move: anyMove(t)}
-		limits := rapid.IntRange(1, 4).Draw(t, "limits")
-		for i := range limits {
-			n := rapid.SampledFrom(palette).Draw(t, "numbers")
-			cost := rapid.Int64Range(1, n.Burst).Draw(t, "cost")
-			row := rapid.SampledFrom(someRows).Draw(t, "row")
-			s.charges = append(s.charges, Draw(row, someLimits[i], n, cost))
+// traces is how many traces rapid makes: 100, or what its flag says.
+func traces() int {
+	if f := flag.Lookup("rapid.checks"); f != nil {
+		if n, err := strconv.Atoi(f.Value.String()); err == nil && n > 0 {
+			return n
 		}
-		return s
-	})
-}
-
-// anyMove draws how the clock goes on: not at all, by a little, by exactly what
-// the last refusal said or a µs less, by much, or back.
-func anyMove(t *rapid.T) func(int64) int64 {
-	by := rapid.Int64Range(0, 2_000_000).Draw(t, "by")
-	switch rapid.IntRange(0, 8).Draw(t, "move") {
-	case 0, 1:
-		return func(int64) int64 { return 0 }
-	case 2, 3:
-		return func(last int64) int64 { return min(last, year) }
-	case 4:
-		return func(last int64) int64 { return max(0, min(last, year)-1) }
-	case 5:
-		return func(int64) int64 { return -by }
-	case 6:
-		return func(int64) int64 { return by * 5_000_000 } // up to 115 days
 	}
-	return func(int64) int64 { return by }
+	return 100
 }
 
-// agreesWithModel: on random traces with changing numbers and a clock that goes
-// forward and back, every answer is the model's.
-func agreesWithModel(t *testing.T, s limiter.Store, clock Clock) {
-	trace := 0
+// trace is a random run of a store beside the model.
+type trace struct {
+	World
+	t       *testing.T
+	rt      *rapid.T
+	model   *Model
+	numbers []policy.Numbers // what limits change between
+	calm    bool             // no jumps of more than a day
+	wait    int64            // µs that the last refusal told
+	amended []amended        // that may be repeated
+}
+
+// amended is a call of Amend that had an id.
+type amended struct {
+	id          string
+	at          int64 // when it was applied
+	corrections []limiter.Amendment
+}
+
+// agreesWithModel: on random traces of all calls, with changing numbers, a clock
+// that goes forward and back, and flushes, every answer is the model's.
+func agreesWithModel(t *testing.T, w World) {
+	length := max(1, w.steps(t)/traces())
 	rapid.Check(t, func(rt *rapid.T) {
-		trace++ // subjects of its own: the store is not emptied between traces
-		prefix := fmt.Sprintf("%d-", trace)
-		defer rewind(clock)()
-		palette := rapid.SliceOfN(rapid.Custom(anyNumbers), 1, 4).Draw(rt, "palette")
-		steps := rapid.SliceOfN(anyStep(palette), traceSteps, traceSteps).Draw(rt, "steps")
-		model, lastWait := NewModel(), int64(0)
-		for i, st := range steps {
-			clock.Advance(time.Duration(st.move(lastWait)) * time.Microsecond)
-			charges := inTrace(prefix, st.charges)
-			got, err := s.Take(t.Context(), &limiter.Draw{Charges: charges})
-			if err != nil {
+		defer rewind(w.Clock)()
+		tr := &trace{World: w, t: t, rt: rt, model: NewModel(), calm: rapid.Bool().Draw(rt, "calm")}
+		tr.numbers = rapid.SliceOfN(rapid.Custom(anyNumbers), 1, 4).Draw(rt, "numbers")
+		tr.flush()
+		for i := range length {
+			if err := tr.step(); err != nil {
 				rt.Fatalf("step %d: %v", i, err)
-			}
-			want := model.Take(clock.Now(), charges)
-			if fmt.Sprint(got) != fmt.Sprint(want) {
-				rt.Fatalf("step %d: %+v\ngot  %v\nwant %v", i, charges, got, want)
-			}
-			lastWait = 0
-			for _, level := range want.Levels {
-				lastWait = max(lastWait, level.WaitMicros)
 			}
 		}
 	})
@@ -123,80 +105,102 @@ func rewind(clock Clock) func() {
 	return func() { clock.Advance(time.Duration(start-clock.Now()) * time.Microsecond) }
 }
 
-func inTrace(prefix string, charges []limiter.Charge) []limiter.Charge {
-	own := make([]limiter.Charge, len(charges))
-	for i, c := range charges {
-		own[i] = c
-		own[i].Hash = hash(prefix + c.LimitID)
-		if c.Row.Kind != limiter.RowGlobal {
-			own[i].Row.Tenant, own[i].Row.Subject = prefix+c.Row.Tenant, prefix+c.Row.Subject
+func (tr *trace) flush() {
+	if tr.Flush == nil {
+		tr.rt.Fatal("World.Flush is not set")
+	}
+	tr.Flush(tr.t)
+	tr.model.Flush()
+}
+
+// step lets some time go by, makes a call and compares.
+func (tr *trace) step() error {
+	tr.Clock.Advance(time.Duration(tr.move()) * time.Microsecond)
+	switch op := rapid.IntRange(0, 99).Draw(tr.rt, "call"); {
+	case op < 60:
+		return tr.take()
+	case op < 75:
+		return tr.amend()
+	case op < 87:
+		return tr.renew()
+	case op < 99:
+		leases := tr.leases()
+		tr.model.Release(leases)
+		return tr.Store.Release(context.Background(), leases)
+	}
+	tr.flush()
+	return nil
+}
+
+// move draws how the clock goes on, in µs: not at all, by a little, by exactly
+// what the last refusal said or a µs less, by much, or back.
+func (tr *trace) move() int64 {
+	far := int64(year)
+	if tr.calm || tr.Clock.Now() > start().UnixMicro()+100*year {
+		far = day
+	}
+	by := rapid.Int64Range(0, 2_000_000).Draw(tr.rt, "by")
+	switch rapid.IntRange(0, 11).Draw(tr.rt, "move") {
+	case 0, 1, 2, 3:
+		return 0
+	case 4, 5:
+		return min(tr.wait, far)
+	case 6:
+		return max(0, min(tr.wait, far)-1)
+	case 7:
+		return -by
+	case 8:
+		return min(by*5_000_000, far) // up to 115 days
+	}
+	return by
+}
+
+func (tr *trace) take() error {
+	d := tr.draw()
+	got, err := tr.Store.Take(context.Background(), d)
+	if err != nil {
+		return err
+	}
+	want := tr.model.Decide(tr.Clock.Now(), d)
+	tr.wait = largestWait(want)
+	return differs(*d, got, want)
+}
+
+// amend makes corrections, or repeats some.
+func (tr *trace) amend() error {
+	now := tr.Clock.Now()
+	a := amended{at: now}
+	if n := len(tr.amended); n > 0 && rapid.IntRange(0, 2).Draw(tr.rt, "repeat") == 0 {
+		a = tr.amended[rapid.IntRange(max(0, n-3), n-1).Draw(tr.rt, "which")]
+		if age := now - a.at; age >= int64(time.Hour/time.Microsecond) {
+			return nil // nobody says whether its id is still known
+		}
+	} else {
+		a.corrections = tr.amendments()
+		if rapid.Bool().Draw(tr.rt, "with an id") {
+			a.id = fmt.Sprintf("correction %d", n)
+			tr.amended = append(tr.amended, a)
 		}
 	}
-	return own
+	tr.model.Amend(now, a.id, a.corrections)
+	return tr.Store.Amend(context.Background(), a.id, a.corrections)
 }
 
-// boundHolds: over any interval a caller gets at most burst + rate×time.
-func boundHolds(t *testing.T, s limiter.Store, clock Clock) {
-	subject := 0
-	rapid.Check(t, func(rt *rapid.T) {
-		subject++
-		n := anyNumbers(rt)
-		row := Tenant(fmt.Sprintf("bound-%d", subject))
-		defer rewind(clock)()
-		type grant struct{ at, cost int64 }
-		var grants []grant
-		for i := range 40 {
-			clock.Advance(time.Duration(rapid.Int64Range(0, 3*n.Period/n.Tokens+2).Draw(rt, "pause")) * time.Microsecond)
-			cost := min(n.Burst, rapid.Int64Range(1, 3).Draw(rt, "cost"))
-			out := take(t, s, Draw(row, "l", n, cost))
-			if out.Admitted {
-				grants = append(grants, grant{out.NowMicros, cost})
-			}
-			if i == 0 && !out.Admitted {
-				rt.Fatal("a fresh bucket refused")
-			}
-		}
-		for from := range grants {
-			sum := int64(0)
-			for _, g := range grants[from:] {
-				sum += g.cost
-				refill := product(g.at-grants[from].at, n.Tokens)
-				if bound := refill.Div(refill, big.NewInt(n.Period)).Int64() + n.Burst; sum > bound {
-					rt.Fatalf("%+v: admitted %d over %d µs, at most %d", n, sum, g.at-grants[from].at, bound)
-				}
-			}
-		}
-	})
+func (tr *trace) renew() error {
+	leases := tr.leases()
+	got, err := tr.Store.Renew(context.Background(), leases)
+	if err != nil {
+		return err
+	}
+	return differs(leases, got, tr.model.Renew(tr.Clock.Now(), leases))
 }
 
-// waitIsExact: after a refusal the same request is refused 1 µs before the wait
-// is over and admitted when it is.
-func waitIsExact(t *testing.T, s limiter.Store, clock Clock) {
-	subject := 0
-	rapid.Check(t, func(rt *rapid.T) {
-		subject++
-		row := Tenant(fmt.Sprintf("wait-%d", subject))
-		defer rewind(clock)()
-		var charges []limiter.Charge
-		for i := range rapid.IntRange(1, 3).Draw(rt, "limits") {
-			n := anyNumbers(rt)
-			charges = append(charges, Draw(row, someLimits[i], n, rapid.Int64Range(1, n.Burst).Draw(rt, "cost")))
-		}
-		var wait int64
-		for tries := 0; wait == 0 && tries < 64; tries++ {
-			wait = largestWait(take(t, s, charges...))
-		}
-		if wait == 0 || wait > 1e15 {
-			return // a large burst against a small cost: nothing was refused
-		}
-		clock.Advance(time.Duration(wait-1) * time.Microsecond)
-		early := take(t, s, charges...)
-		clock.Advance(time.Microsecond)
-		due := take(t, s, charges...)
-		if early.Admitted || largestWait(early) != 1 || !due.Admitted {
-			rt.Fatalf("%+v: wait %d µs: 1 µs early %+v, then %+v", charges, wait, early, due)
-		}
-	})
+// differs tells what was asked when the answers are not the same.
+func differs(asked, got, want any) error {
+	if fmt.Sprint(got) == fmt.Sprint(want) {
+		return nil
+	}
+	return fmt.Errorf("%+v\ngot  %+v\nwant %+v", asked, got, want)
 }
 
 func largestWait(out limiter.Outcome) int64 {
