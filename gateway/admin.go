@@ -14,6 +14,8 @@ type readiness struct {
 	Reasons  []string     `json:"reasons"`  // why not; empty when ready
 	Warnings []string     `json:"warnings"` // what does not keep it from serving
 	Mode     policy.Mode  `json:"mode"`
+	Cause    string       `json:"cause,omitempty"` // of the incident that lasts
+	Live     int64        `json:"live"`            // replicas, as last known
 	Breaker  string       `json:"breaker"`
 	Version  int64        `json:"version"`
 	Digest   string       `json:"digest,omitempty"`
@@ -21,7 +23,7 @@ type readiness struct {
 	Replica  string       `json:"replica"`
 }
 
-// AdminHandler serves /metrics, /healthz and /readyz. It tells much about the
+// AdminHandler serves /metrics, /healthz, /readyz and /incidents. It tells much about the
 // deployment: keep it on loopback or behind something that asks who is there.
 func (g *Gateway) AdminHandler() http.Handler {
 	mux := http.NewServeMux()
@@ -38,6 +40,14 @@ func (g *Gateway) AdminHandler() http.Handler {
 		w.Header().Set("Cache-Control", "no-store")
 		writeBody(w, status, "application/json", r)
 	})
+	mux.HandleFunc("GET /incidents", func(w http.ResponseWriter, _ *http.Request) {
+		list := g.allIncidents()
+		if list == nil {
+			list = []incident{}
+		}
+		w.Header().Set("Cache-Control", "no-store")
+		writeBody(w, http.StatusOK, "application/json", map[string][]incident{"incidents": list})
+	})
 	return mux
 }
 
@@ -45,7 +55,7 @@ func (g *Gateway) readiness() readiness {
 	status := g.cfg.Policies.Status()
 	r := readiness{
 		Reasons: g.unready(), Warnings: []string{}, Mode: g.mode(), Breaker: g.limiter.BreakerState(),
-		NACK: status.NACK, Replica: g.cfg.Identity.ID,
+		NACK: status.NACK, Replica: g.cfg.Identity.ID, Cause: g.degradedBy(), Live: g.live.Load(),
 	}
 	if r.Ready = len(r.Reasons) == 0; r.Ready {
 		r.Reasons = []string{}

@@ -33,7 +33,7 @@ func (g *Gateway) seal(v *Verdict, now int64) string {
 	if len(v.leases) == 0 && v.spent == nil {
 		return ""
 	}
-	t := &leaseToken{ID: v.RequestID, At: now}
+	t := &leaseToken{ID: v.settleID, At: now}
 	t.hold(v.leases)
 	if v.spent != nil {
 		t.reserve(v.spent, v.reserve)

@@ -64,6 +64,7 @@ type Config struct {
 	Changes <-chan struct{}
 
 	Identity Identity // of this replica; see OpenState
+	StateDir string   // keeps incidents and the number of live replicas; "" keeps nothing
 	Zone     string
 	Build    string
 
@@ -80,6 +81,7 @@ type Config struct {
 
 	Budget          time.Duration // of a decision; default 25 ms
 	FallbackEntries int           // default: the limiter's
+	DenyEntries     int           // refusals remembered; default: the limiter's; -1 none
 	Drain           time.Duration // grace for requests in flight at the end; default 25 s
 	LegacyHeaders   bool
 	DebugHeader     bool

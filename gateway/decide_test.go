@@ -365,9 +365,10 @@ func TestDecide_I07_EveryRequestIsCountedOnce(t *testing.T) {
 			f.g.decide(gone, &Inbound{Method: "GET", EscapedPath: "/public/x"})
 		}
 	}
+	other := f.key("ten_b", "free") // whose refusals nobody remembers
 	f.store.fail(true)
 	for range 20 {
-		f.do("GET", "/v1/reports/1", bearer(key)...)
+		f.do("GET", "/v1/reports/1", bearer(other)...)
 		f.do("POST", "/login")
 	}
 	received, classes := counted(t, f.g)

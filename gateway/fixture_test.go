@@ -181,6 +181,8 @@ func (s *brokenStore) Take(ctx context.Context, draw *limiter.Draw) (limiter.Out
 	return s.Store.Take(ctx, draw)
 }
 
+func (s *brokenStore) asked() int { s.mu.Lock(); defer s.mu.Unlock(); return s.calls }
+
 func (s *brokenStore) fail(broken bool) { s.mu.Lock(); defer s.mu.Unlock(); s.broken = broken }
 
 // fixture is a gateway on fakes with a clock that stands still.

@@ -16,19 +16,25 @@ import (
 
 // Gateway is one replica. Run it once.
 type Gateway struct {
-	cfg      Config
-	limiter  *limiter.Limiter
-	invalid  *invalidLimit // refused credentials by address
-	rescued  *invalidLimit // lookups in spite of it
-	metrics  *metrics
-	tally    *tally
-	counter  *usage.Counter
-	terms    *termsBook
-	sealer   *sealer
-	view     atomic.Pointer[policyView]
-	proxy    *httputil.ReverseProxy
-	nudge    chan struct{} // rings for a heartbeat out of turn
-	draining atomic.Bool
+	cfg     Config
+	limiter *limiter.Limiter
+	invalid *invalidLimit // refused credentials by address
+	rescued *invalidLimit // lookups in spite of it
+	metrics *metrics
+	tally   *tally
+	counter *usage.Counter
+	terms   *termsBook
+	sealer  *sealer
+	// incidents and liveChanged wait for keepState; earlier are the incidents of
+	// runs before this one, the newest first.
+	incidents   chan incident
+	liveChanged chan struct{}
+	earlier     []incident
+	live        atomic.Int64 // live replicas as last known, at least 1
+	view        atomic.Pointer[policyView]
+	proxy       *httputil.ReverseProxy
+	nudge       chan struct{} // rings for a heartbeat out of turn
+	draining    atomic.Bool
 	// clockOffset is the own clock less Redis', in ns, as of the last heartbeat.
 	clockOffset atomic.Int64
 	roundTrip   atomic.Int64 // of the last heartbeat, in µs
@@ -50,22 +56,15 @@ func New(cfg Config) (*Gateway, error) {
 		invalid: newInvalidLimit(maxInvalidEntries), rescued: newInvalidLimit(1),
 		counter: usage.NewCounter(cfg.Identity.ID, cfg.Identity.Boot),
 		terms:   newTermsBook(cfg.Log),
-		nudge:   make(chan struct{}, 1),
+		nudge:   make(chan struct{}, 1), incidents: make(chan incident, waitingIncidents), liveChanged: make(chan struct{}, 1),
 		started: cfg.Now(),
 	}
 	var err error
 	if g.sealer, err = newSealer(cfg.DecideToken); err != nil {
 		return nil, fmt.Errorf("gateway configuration: %w", err)
 	}
-	g.limiter, err = limiter.New(limiter.Config{
-		Store:  &meteredStore{Store: cfg.Store, metrics: g.metrics, cause: cfg.StoreCause, failed: g.tally.storeFailed},
-		Budget: cfg.Budget, Now: cfg.Now, FallbackEntries: cfg.FallbackEntries,
-		OnModeChange: func(degraded bool) {
-			cfg.Log.Warn("mode changed", "degraded", degraded)
-			g.ring()
-		},
-	})
-	if err != nil {
+	g.restore()
+	if g.limiter, err = limiter.New(g.limiterConfig()); err != nil {
 		return nil, fmt.Errorf("gateway configuration: %w", err)
 	}
 	if cfg.Upstream != nil {
@@ -73,6 +72,25 @@ func New(cfg Config) (*Gateway, error) {
 	}
 	g.metrics.observe(g)
 	return g, nil
+}
+
+// limiterConfig is how this replica decides.
+func (g *Gateway) limiterConfig() limiter.Config {
+	cfg := &g.cfg
+	clustered := false
+	if store, ok := cfg.Store.(interface{ Clustered() bool }); ok {
+		clustered = store.Clustered()
+	}
+	return limiter.Config{
+		Store:  &meteredStore{Store: cfg.Store, metrics: g.metrics, cause: cfg.StoreCause, failed: g.tally.storeFailed},
+		Budget: cfg.Budget, Now: cfg.Now, FallbackEntries: cfg.FallbackEntries, DenyEntries: cfg.DenyEntries,
+		LeaseGlobal: clustered, Replicas: func() int { return int(g.live.Load()) },
+		Cause: cfg.StoreCause, OnIncident: g.onIncident,
+		OnModeChange: func(degraded bool) {
+			cfg.Log.Warn("mode changed", "degraded", degraded)
+			g.ring()
+		},
+	}
 }
 
 // ring asks for a heartbeat now.

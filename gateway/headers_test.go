@@ -79,15 +79,15 @@ func TestHeaders_H01_EveryAnswerParsesAsStructuredFields(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, testPolicy, nil)
 	key := f.key("ten_a", "free")
-	for range 4 {
-		res := f.do("GET", "/v1/reports/1", bearer(key)...)
+	var res *http.Response
+	for range 3 {
+		res = f.do("GET", "/v1/reports/1", bearer(key)...)
 		checkFields(t, res.Header)
 		_, order := fields(t, res.Header, "RateLimit-Policy")
 		if len(order) != 3 || order[0] != "global.all" || order[1] != "plan.requests" || order[2] != "route:report.reports" {
 			t.Errorf("policies %v", order)
 		}
 	}
-	res := f.do("GET", "/v1/reports/1", bearer(key)...)
 	if got := res.Header.Get("RateLimit-Policy"); got != `"global.all";q=50000;w=1, "plan.requests";q=60;w=60, "route:report.reports";q=10;w=60` {
 		t.Errorf("RateLimit-Policy: %s", got)
 	}
@@ -99,6 +99,30 @@ func TestHeaders_H01_EveryAnswerParsesAsStructuredFields(t *testing.T) {
 	}
 	if res.Header.Get("Retry-After") != "30" || res.Header.Get("Cache-Control") != "no-store" {
 		t.Errorf("Retry-After %q, Cache-Control %q", res.Header.Get("Retry-After"), res.Header.Get("Cache-Control"))
+	}
+}
+
+// A refusal that is remembered knows the limit that refuses; the others are not
+// told, rather than invented.
+func TestHeaders_H07_ARememberedRefusalTellsWhatItKnows(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, testPolicy, nil)
+	key := f.key("ten_a", "free")
+	for range 3 {
+		f.do("GET", "/v1/reports/1", bearer(key)...)
+	}
+	asked := f.store.asked()
+	res := f.do("GET", "/v1/reports/1", bearer(key)...)
+	checkFields(t, res.Header)
+	p := wantRefusal(t, res, 429, CodeQuotaExceeded)
+	if f.store.asked() != asked {
+		t.Error("the store was asked again")
+	}
+	if got := res.Header.Get("RateLimit"); got != `"route:report.reports";r=0;t=6` || res.Header.Get("Retry-After") != "30" || p.RetryAfterMS != 30_000 {
+		t.Errorf("RateLimit %q, Retry-After %q, %d ms", got, res.Header.Get("Retry-After"), p.RetryAfterMS)
+	}
+	if res.Header.Get("RateLimit-Limit") != "10" || res.Header.Get("RateLimit-Reset") != "30" {
+		t.Errorf("older fields %v", res.Header)
 	}
 }
 

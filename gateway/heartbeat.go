@@ -61,7 +61,7 @@ func (g *Gateway) beat(ctx context.Context, b policy.Heartbeat) {
 	ctx, cancel := context.WithTimeout(ctx, reportTimeout)
 	defer cancel()
 	sent := g.cfg.Now()
-	_, redisNow, err := g.cfg.Reporter.Beat(ctx, b)
+	live, redisNow, err := g.cfg.Reporter.Beat(ctx, b)
 	back := g.cfg.Now()
 	was := g.reached.Swap(err == nil)
 	if first := !g.tried.Swap(true); first || was != (err == nil) {
@@ -70,6 +70,7 @@ func (g *Gateway) beat(ctx context.Context, b policy.Heartbeat) {
 	if err != nil {
 		return
 	}
+	g.setLive(live)
 	g.roundTrip.Store(back.Sub(sent).Microseconds())
 	if !redisNow.IsZero() {
 		g.clockOffset.Store(int64(sent.Add(back.Sub(sent) / 2).Sub(redisNow)))
@@ -89,6 +90,7 @@ func (g *Gateway) heartbeat(rates policy.Heartbeat) policy.Heartbeat {
 	}
 	b.Directory = g.cfg.Directory.Place()
 	b.Mode, b.Breaker = g.mode(), g.limiter.BreakerState()
+	b.LeasesHeld = g.limiter.LeasesHeld()
 	b.RedisRTTMicros = g.roundTrip.Load()
 	b.ClockOffsetMS = time.Duration(g.clockOffset.Load()).Milliseconds()
 	b.StampAgeMS = -1

@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"crypto/rand"
 
 	"github.com/headgate/headgate/limiter"
 )
@@ -16,7 +17,7 @@ func (g *Gateway) keep(in *Inbound, d *drawing, answer *limiter.Decision, v *Ver
 	v.leases, v.release = answer.Leases, g.releaseNow
 	if v.Route.Route.SettleHeader != "" && !answer.Degraded {
 		spent := answer.Spent(&d.draw)
-		v.spent, v.reserve = &spent, v.Cost
+		v.spent, v.reserve, v.settleID = &spent, v.Cost, rand.Text()
 	}
 	if !in.Ends {
 		v.Lease = g.seal(v, answer.NowMicros)

@@ -206,10 +206,36 @@ type meteredStore struct {
 // Take decides and counts an error.
 func (s *meteredStore) Take(ctx context.Context, draw *limiter.Draw) (limiter.Outcome, error) {
 	out, err := s.Store.Take(ctx, draw)
-	if err != nil {
-		cause := s.cause(err)
-		s.metrics.store.WithLabelValues(cause).Inc()
-		s.failed(cause)
-	}
+	s.count(err)
 	return out, err
+}
+
+// Amend corrects and counts an error.
+func (s *meteredStore) Amend(ctx context.Context, id string, corrections []limiter.Amendment) error {
+	err := s.Store.Amend(ctx, id, corrections)
+	s.count(err)
+	return err
+}
+
+// Renew renews and counts an error.
+func (s *meteredStore) Renew(ctx context.Context, leases []limiter.Lease) ([]bool, error) {
+	held, err := s.Store.Renew(ctx, leases)
+	s.count(err)
+	return held, err
+}
+
+// Release releases and counts an error.
+func (s *meteredStore) Release(ctx context.Context, leases []limiter.Lease) error {
+	err := s.Store.Release(ctx, leases)
+	s.count(err)
+	return err
+}
+
+func (s *meteredStore) count(err error) {
+	if err == nil || errors.Is(err, limiter.ErrCharges) { // the question's fault, not the store's
+		return
+	}
+	cause := s.cause(err)
+	s.metrics.store.WithLabelValues(cause).Inc()
+	s.failed(cause)
 }

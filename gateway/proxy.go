@@ -34,6 +34,7 @@ type exchange struct {
 	verdict Verdict
 	badBody atomic.Bool // the caller's body could not be read
 	trailer http.Header // of the outbound request, filled at the end of the body
+	settlement
 }
 
 type exchangeKey struct{}
@@ -66,6 +67,7 @@ func (g *Gateway) ProxyHandler() http.Handler {
 			if r.Body != nil && r.Body != http.NoBody {
 				r.Body = &watchedBody{ReadCloser: r.Body, x: x, trailer: r.Trailer}
 			}
+			defer g.settleExchange(x)
 			g.proxy.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), exchangeKey{}, x)))
 		}
 	})
@@ -122,8 +124,15 @@ type earlyAnswers struct{ http.RoundTripper }
 
 // RoundTrip asks the upstream.
 func (t earlyAnswers) RoundTrip(r *http.Request) (*http.Response, error) {
+	name := ""
+	if x := exchangeOf(r.Context()); x != nil {
+		name = x.verdict.settleHeader()
+	}
 	trace := &httptrace.ClientTrace{Got1xxResponse: func(_ int, h textproto.MIMEHeader) error {
 		dropOurs(http.Header(h))
+		if name != "" {
+			http.Header(h).Del(name)
+		}
 		return nil
 	}}
 	return t.RoundTripper.RoundTrip(r.WithContext(httptrace.WithClientTrace(r.Context(), trace)))
@@ -196,6 +205,10 @@ func setPath(u, upstream *url.URL, canonical string) {
 func (g *Gateway) modifyResponse(res *http.Response) error {
 	x := exchangeOf(res.Request.Context())
 	dropOurs(res.Header)
+	name := x.verdict.settleHeader()
+	if name != "" {
+		x.readCost(res.Header, name)
+	}
 	v := x.verdict // the fields of a redirect tell no quota
 	if res.StatusCode >= 300 && res.StatusCode < 400 {
 		v.Limits = nil
@@ -203,7 +216,10 @@ func (g *Gateway) modifyResponse(res *http.Response) error {
 	g.writeHeaders(res.Header, &v)
 	if res.StatusCode != http.StatusSwitchingProtocols && res.Body != nil {
 		dropOurs(res.Trailer)
-		res.Body = &trailerGuard{ReadCloser: res.Body, res: res}
+		if name != "" { // announced, and known when the body has been read
+			res.Trailer.Del(name)
+		}
+		res.Body = &trailerGuard{ReadCloser: res.Body, res: res, x: x, settle: name}
 	}
 	return nil
 }
@@ -221,7 +237,9 @@ func dropOurs(h http.Header) {
 // known only when the body has been read.
 type trailerGuard struct {
 	io.ReadCloser
-	res *http.Response
+	res    *http.Response
+	x      *exchange
+	settle string // trailer that tells the cost
 }
 
 // Read reads from the upstream.
@@ -229,6 +247,9 @@ func (b *trailerGuard) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
 	if err != nil && len(b.res.Trailer) > 0 {
 		dropOurs(b.res.Trailer)
+		if b.settle != "" {
+			b.x.readCost(b.res.Trailer, b.settle)
+		}
 	}
 	return n, err
 }

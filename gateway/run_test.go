@@ -291,6 +291,11 @@ func TestLog_R128_RefusalsAreSummedUpAndSecretsNeverAppear(t *testing.T) {
 		Count int64
 		Codes map[Code]int64
 	}
+	begun := lines[0]
+	if !strings.Contains(begun, "incident began") || len(lines) < 2 {
+		t.Fatalf("the outage is not told: %s", log.String())
+	}
+	lines = lines[1:]
 	if err := json.Unmarshal([]byte(lines[0]), &summary); err != nil || summary.Count != 201 || summary.Codes[CodeInvalidCredential] != 30 {
 		t.Errorf("summary %s: %v", lines[0], err)
 	}

@@ -50,6 +50,7 @@ type tokenCharge struct {
 	Row     int      `json:"r"`
 	Hash    uint64   `json:"h"`
 	Numbers [3]int64 `json:"n"` // tokens, period, burst
+	Leased  bool     `json:"s,omitempty"`
 }
 
 type tokenQuota struct {
@@ -155,7 +156,7 @@ func (t *leaseToken) reserve(spent *limiter.Draw, cost int64) {
 	t.Reserve = cost
 	for i := range spent.Charges {
 		if c := &spent.Charges[i]; !c.PerRequest {
-			t.Charges = append(t.Charges, tokenCharge{t.row(c.Row), c.Hash, [3]int64{c.Numbers.Tokens, c.Numbers.Period, c.Numbers.Burst}})
+			t.Charges = append(t.Charges, tokenCharge{t.row(c.Row), c.Hash, [3]int64{c.Numbers.Tokens, c.Numbers.Period, c.Numbers.Burst}, c.Leased})
 		}
 	}
 	for i := range spent.Quotas {
@@ -179,7 +180,7 @@ func (t *leaseToken) spent() *limiter.Draw {
 	d := &limiter.Draw{}
 	for _, c := range t.Charges {
 		numbers := policy.Numbers{Tokens: c.Numbers[0], Period: c.Numbers[1], Burst: c.Numbers[2]}
-		d.Charges = append(d.Charges, limiter.Charge{Row: t.Rows[c.Row], Hash: c.Hash, Numbers: numbers, Cost: t.Reserve})
+		d.Charges = append(d.Charges, limiter.Charge{Row: t.Rows[c.Row], Hash: c.Hash, Numbers: numbers, Cost: t.Reserve, Leased: c.Leased})
 	}
 	for _, q := range t.Quotas {
 		d.Quotas = append(d.Quotas, limiter.Quota{Row: t.Rows[q.Row], Hash: q.Hash, Start: q.Start, End: q.End, Cost: t.Reserve})

@@ -112,6 +112,8 @@ type Verdict struct {
 	release func([]limiter.Lease)
 	spent   *limiter.Draw // what a settlement corrects; nil when there is none
 	reserve int64         // cost that was charged
+	// settleID names the settlement: of us, for a request id may be the caller's.
+	settleID string
 }
 
 // refuse turns the verdict into the refusal named by code.
