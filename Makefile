@@ -44,6 +44,7 @@ verify: go ## check that generated code is fresh and sources are formatted and v
 	@out="$$(gofmt -l $$(git ls-files -co --exclude-standard '*.go' 2>/dev/null || find . -name '*.go'))"; \
 	  if [ -n "$$out" ]; then echo "gofmt has something to say about:"; echo "$$out"; exit 1; fi
 	$(GO) vet ./...
+	cd bench && $(GO) vet ./...
 
 lint: go ## run golangci-lint (the first time it takes two minutes to build)
 	$(TOOL) golangci-lint run ./...
@@ -69,9 +70,10 @@ faults: go ## break Redis, Sentinel and Cluster in every way of the tests, FAULT
 	@sh scripts/deps.sh redis
 	HEADGATE_FAULT_ROUNDS=$(FAULT_ROUNDS) $(GO) test -count=1 -timeout=60m -parallel=2 -run '_R[0-9][0-9]+|_I0[0-9]|_I1[0-9]|Sentinel|Cluster' ./limiter/... ./policy/feed ./gateway/...
 
-bench: go ## measure decisions beside the known Go libraries and write docs/benchmarks.md
+bench: go ## measure the limiter beside its peers; BENCH_FLAGS=-quick for a minute, BENCH_FLAGS="-peer ADDR" for an Envoy service
 	@sh scripts/deps.sh redis
-	cd bench && $(GO) run . $(BENCH_FLAGS)
+	@$(MAKE) --no-print-directory build
+	cd bench && $(GO) run . -out ../docs/benchmarks.md -gateway ../bin/headgate $(BENCH_FLAGS)
 
 e2e-12: go ## one limit over twelve gateways
 	@sh scripts/deps.sh pg redis

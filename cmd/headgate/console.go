@@ -30,7 +30,7 @@ type consoleCmd struct {
 	DatabaseURL     string `help:"PostgreSQL that everything is kept in." placeholder:"URL"`
 	DatabaseURLFile string `help:"File that holds the database URL." placeholder:"FILE"`
 	DatabaseConns   int32  `help:"Most connections to PostgreSQL." default:"16"`
-	RedisURL        string `help:"Redis that gateways read policy and directory from." placeholder:"URL"`
+	RedisURL        string `help:"Redis that gateways read policy and directory from: redis://, rediss://, unix://, redis-sentinel://HOST,HOST/MASTER or redis-cluster://HOST,HOST." placeholder:"URL"`
 	RedisURLFile    string `help:"File that holds the Redis URL." placeholder:"FILE"`
 	RedisNamespace  string `help:"First part of every Redis key." default:"hg"`
 	Deployment      string `help:"Name of the deployment; it is part of everything that is signed." default:"default"`
@@ -103,18 +103,12 @@ func (c *consoleCmd) check(p *config.Problems, dsn string) {
 }
 
 // redis makes the client of the feed.
-func (c *consoleCmd) redis(p *config.Problems) *redis.Client {
-	address := config.Secret(p, "--redis-url", c.RedisURL, c.RedisURLFile)
-	p.Require("--redis-url", address)
-	o, err := feed.Options(address)
-	if err != nil {
-		if address != "" {
-			p.Add("--redis-url", "is not a Redis URL") // the error would repeat the password
-		}
+func (c *consoleCmd) redis(p *config.Problems) redis.UniversalClient {
+	_, o := redisURL(p, c.RedisURL, c.RedisURLFile)
+	if o == nil {
 		return nil
 	}
-	followCredentials(o, c.RedisURLFile)
-	return redis.NewClient(o)
+	return wireClient(o, c.RedisURLFile)
 }
 
 // schemaCurrent refuses a schema that lacks migrations or is newer than this

@@ -171,11 +171,7 @@ func TestConsole_RedisThatLostEverythingIsFilledAgain(t *testing.T) {
 	t.Parallel()
 	dsn, server := testkit.Postgres(t), testkit.Redis(t)
 	startConsole(t, dsn, server.URL)
-	o, err := feed.Options(server.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
-	client := redis.NewClient(o)
+	client := wireClient(&redis.UniversalOptions{Addrs: []string{server.Addr}}, "")
 	t.Cleanup(func() { _ = client.Close() })
 	publisher, err := feed.NewPublisher(feed.Config{Client: client, Namespace: "hg", Deployment: "test"})
 	if err != nil {

@@ -18,7 +18,7 @@ import (
 
 // gatewayCmd is `headgate gateway`: one replica of the data plane.
 type gatewayCmd struct {
-	RedisURL       string   `help:"Redis that policy, directory and limiter state are in." placeholder:"URL"`
+	RedisURL       string   `help:"Redis that policy, directory and limiter state are in: redis://, rediss://, unix://, redis-sentinel://HOST,HOST/MASTER or redis-cluster://HOST,HOST." placeholder:"URL"`
 	RedisURLFile   string   `help:"File that holds the Redis URL." placeholder:"FILE"`
 	RedisNamespace string   `help:"First part of every Redis key." default:"hg"`
 	Deployment     string   `help:"Name of the deployment; policy and keys of another one mean nothing here." default:"default"`
@@ -54,12 +54,12 @@ func (c *gatewayCmd) Run(ctx context.Context) error {
 	var p config.Problems
 	cfg := c.settings(&p, log)
 	keys := config.PublicKeys(&p, "--policy-key-file", c.PolicyKeyFile)
-	decisions, rest := c.clients(&p)
+	store, rest := c.redis(&p)
 	p.Require("--state-dir", c.StateDir)
 	if err := p.Err(); err != nil {
 		return err
 	}
-	defer func() { _, _ = decisions.Close(), rest.Close() }()
+	defer func() { _, _ = store.Close(), rest.Close() }()
 	state, err := gateway.OpenState(c.StateDir)
 	if err != nil {
 		return err
@@ -91,8 +91,7 @@ func (c *gatewayCmd) Run(ctx context.Context) error {
 		return fmt.Errorf("reporter: %w", err)
 	}
 	cfg.Changes, cfg.Policies, cfg.Directory, cfg.Reporter = changes, watcher, directory, reporter
-	cfg.Store = redisstore.New(decisions, redisstore.Options{Namespace: c.RedisNamespace, Deployment: c.Deployment})
-	cfg.StoreCause = redisstore.Cause
+	cfg.Store, cfg.StoreCause = store, redisstore.Cause
 	g, err := gateway.New(cfg)
 	if err != nil {
 		return err
@@ -122,30 +121,22 @@ func (c *gatewayCmd) settings(p *config.Problems, log *slog.Logger) gateway.Conf
 	return cfg
 }
 
-// clients makes two pools: one for decisions, which must never wait behind a
-// policy of some megabytes, and one for everything else.
-func (c *gatewayCmd) clients(p *config.Problems) (decisions, rest *redis.Client) {
-	address := config.Secret(p, "--redis-url", c.RedisURL, c.RedisURLFile)
-	if address == "" {
-		if c.RedisURLFile == "" {
-			p.Require("--redis-url", "")
-		}
+// redis makes two clients: the store's for decisions, which must never wait
+// behind a policy of some megabytes, and one for everything else.
+func (c *gatewayCmd) redis(p *config.Problems) (*redisstore.Store, redis.UniversalClient) {
+	address, o := redisURL(p, c.RedisURL, c.RedisURLFile)
+	if o == nil {
 		return nil, nil
 	}
-	fast, err := redisstore.ClientOptions(address)
-	if err != nil { // the error would quote the URL, password included
-		p.Add("--redis-url", "is no Redis URL")
-		return nil, nil
-	}
-	redisstore.FitBudget(fast, c.Budget)
-	slow, err := feed.Options(address)
+	store, err := redisstore.Open(address, redisstore.Options{
+		Namespace: c.RedisNamespace, Deployment: c.Deployment, Budget: c.Budget,
+		Credentials: fileCredentials(o.Username, o.Password, c.RedisURLFile),
+	})
 	if err != nil {
-		p.Add("--redis-url", "is no Redis URL")
+		p.Add("--redis-url", "is %v", err)
 		return nil, nil
 	}
-	followCredentials(fast, c.RedisURLFile)
-	followCredentials(slow, c.RedisURLFile)
-	return redis.NewClient(fast), redis.NewClient(slow)
+	return store, wireClient(o, c.RedisURLFile)
 }
 
 // quietRedis takes go-redis' own lines, which come with every failed dial, to

@@ -28,7 +28,7 @@ func TestGateway_AllProblemsAreReportedAtOnce(t *testing.T) {
 		t.Errorf("exit status %d", code)
 	}
 	for _, want := range []string{
-		"--listen", "--upstream", "--grpc-listen: is not supported yet", "--decide-token-file", "--budget", "--redis-url", "--policy-key-file", "--state-dir",
+		"--listen", "--upstream", "--decide-token-file", "--budget", "--redis-url", "--policy-key-file", "--state-dir",
 	} {
 		if !strings.Contains(stderr.String(), want) {
 			t.Errorf("no word of %s in:\n%s", want, &stderr)

@@ -16,6 +16,7 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+	_ "time/tzdata" // quotas follow calendars, also where the system has no time zones
 
 	"github.com/alecthomas/kong"
 

@@ -8,8 +8,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/headgate/headgate/internal/config"
 	"github.com/headgate/headgate/internal/testkit"
-	"github.com/headgate/headgate/limiter/redisstore"
 )
 
 // withPassword is a Redis URL with another password.
@@ -37,12 +37,12 @@ func TestRedis_R16_ChangedPasswordIsReadAgain(t *testing.T) {
 		}
 	}
 	write(address)
-	o, err := redisstore.ClientOptions(address)
-	if err != nil {
-		t.Fatal(err)
+	var p config.Problems
+	_, o := redisURL(&p, "", file)
+	if o == nil {
+		t.Fatal(p.Err())
 	}
-	followCredentials(o, file)
-	client := redis.NewClient(o)
+	client := wireClient(o, file)
 	defer func() { _ = client.Close() }()
 	if err := client.Ping(t.Context()).Err(); err != nil {
 		t.Fatal(err)
