@@ -131,20 +131,16 @@ func TestParse_TakesADocumentAtTheSizeBound(t *testing.T) {
 func TestReport_SaysWhenANewerBuildMayHelp(t *testing.T) {
 	t.Parallel()
 	for src, want := range map[string]bool{
-		smallest + "antigravity: 1\n":                                                   true,
-		smallest + "user: {}\n":                                                         true,
-		smallest + "  concurrency: {}\n":                                                true,
-		smallest + "  identity: user\n":                                                 true,
-		smallest + "  cost: {reserve: 5}\n":                                             true,
-		smallest + "  limits: [{name: a, per: \"header:X\", rate: 5/minute}]\n":         true,
-		smallest + "  limits: [{name: a, per: [tenant, ip], rate: 5/minute}]\n":         true,
-		strings.Replace(smallest, "v1", "v2", 1):                                        true,
-		strings.Replace(smallest, "{mode: closed}", "{mode: open, fallback: share}", 1): true,
-		smallest:                            false,
-		smallest + "  cost: 0\n":            false,
-		smallest + "  identity: face\n":     false,
-		smallest + "  cost: 1\n  cost: 1\n": false,
-		"{":                                 false,
+		smallest + "antigravity: 1\n": true,
+		smallest + "  cost: {reserve: 5, settle_header: X-Cost, settle_body: cost}\n": true,
+		smallest + "  limits: [{name: a, per: tenant, rate: 5/minute, warmup: 3s}]\n": true,
+		smallest + "client_ip: {header: Forwarded}\n":                                 true,
+		strings.Replace(smallest, "v1", "v2", 1):                                      true,
+		smallest:                                                                      false,
+		smallest + "  cost: 0\n":                                                      false,
+		smallest + "  identity: face\n":                                               false,
+		smallest + "  cost: 1\n  cost: 1\n":                                           false,
+		"{":                                                                           false,
 	} {
 		if _, r := Parse([]byte(src)); r.TooNew() != want {
 			t.Errorf("%q: too new is %v, want %v (%v)", src, r.TooNew(), want, r)

@@ -56,7 +56,8 @@ func (d *decoder) cost(path string, n *node, r *Route) {
 	settle, _ := n.child("settle_header")
 	switch {
 	case graphql != nil && (reserve != nil || settle != nil):
-		d.problem(path, n, "is computed from the query or settled by the response: give graphql, or reserve and settle_header")
+		d.shape(path, n.line, "is computed from the query or settled by the response: give graphql, or reserve and settle_header")
+		r.SettleHeader = "" // told
 	case graphql != nil:
 	case reserve == nil && settle == nil:
 		d.problem(path, n, "is an empty map: give a whole number, graphql, or reserve and settle_header")

@@ -95,7 +95,9 @@ func (r *Route) fillDefaults() {
 	r.Motive = cmp.Or(r.Motive, MotiveFairness)
 	r.Cost = cmp.Or(r.Cost, 1)
 	r.SettleHeader = textproto.CanonicalMIMEHeaderKey(r.SettleHeader)
-	r.GraphQL = r.GraphQL.withDefaults()
+	if r.GraphQL = r.GraphQL.withDefaults(); r.GraphQL != nil {
+		r.Cost = 1 // means nothing beside a cost that is computed
+	}
 	if c := r.Concurrency; c != nil {
 		r.Concurrency = &Concurrency{Per: c.Per.spelledOnce(), Max: c.Max, Lease: c.Lease, Mode: cmp.Or(c.Mode, ModeEnforce)}
 	}

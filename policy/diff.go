@@ -49,6 +49,7 @@ func Diff(before, after *Document) []Change {
 	d.value("apiVersion", "apiVersion", b.APIVersion, a.APIVersion, EffectNeutral)
 	d.value("description", "description", b.Description, a.Description, EffectNeutral)
 	d.edges()
+	d.user()
 	d.limits(limitList{"global.limits", "everything together", b.Global.Limits, globalLimitID},
 		limitList{"global.limits", "everything together", a.Global.Limits, globalLimitID})
 	d.limits(limitList{"shared", "shared", b.Shared, sharedLimitID}, limitList{"shared", "shared", a.Shared, sharedLimitID})
@@ -190,6 +191,7 @@ func (d *differ) limits(before, after limitList) {
 			old := before.limits[at].Name
 			d.add(Change{path + ".name", id, ChangeRenamed, old, l.Name, EffectNewBucket,
 				fmt.Sprintf("%s: limit %s is now called %s and counts from a full bucket", after.where, old, l.Name)})
+			d.limit(path, after, before.limits[at], l)
 			continue
 		}
 		d.add(Change{path, id, ChangeAdded, "", limitText(l), addedEffect(l),
@@ -217,19 +219,28 @@ func sameNumbers(a, b Limit) bool {
 }
 
 func addedEffect(l Limit) string {
-	if l.Rate.Unlimited {
+	if l.Rate.Unlimited || l.Mode == ModeShadow {
 		return EffectNeutral
 	}
 	return EffectTighter
 }
 
 func limitText(l Limit) string {
-	text := l.Rate.String() + " per " + string(l.Per)
+	text := l.Rate.String() + " per " + l.Per.Text()
 	if !l.Rate.Unlimited {
 		text += ", burst " + whole(l.Burst)
 	}
 	if l.Counts == CountsRequests {
 		text += ", counting requests"
+	}
+	if l.Sync == SyncLeased {
+		text += ", leased"
+	}
+	if l.Mode == ModeShadow {
+		text += ", shadow"
+	}
+	if l.ExpiresAt != nil {
+		text += ", until " + momentText(*l.ExpiresAt)
 	}
 	return text
 }
@@ -239,13 +250,20 @@ func (d *differ) limit(path string, in limitList, b, a Limit) {
 	id, what := in.id(a.Name), in.where+": limit "+a.Name
 	from := len(d.changes)
 	d.value(path+".description", what+", description", b.Description, a.Description, EffectNeutral)
-	d.value(path+".per", what+", counted per", string(b.Per), string(a.Per), EffectNewBucket)
-	d.value(path+".counts", what+", counts", string(b.Counts), string(a.Counts),
-		moreIsLooser(asNumber(b.Counts == CountsRequests), asNumber(a.Counts == CountsRequests)))
+	d.value(path+".per", what+", counted per", b.Per.Text(), a.Per.Text(), EffectNewBucket)
+	d.counts(path, what, b.Counts, a.Counts)
 	d.value(path+".rate", what, b.Rate.String(), a.Rate.String(), rateEffect(b.Rate, a.Rate))
 	if !a.Rate.Unlimited && !b.Rate.Unlimited {
 		d.value(path+".burst", what+", burst", whole(b.Burst), whole(a.Burst), moreIsLooser(b.Burst, a.Burst))
 	}
+	d.mode(path, what, b.Mode, a.Mode)
+	d.value(path+".sync", what+", counted", string(b.Sync), string(a.Sync), EffectNeutral)
+	d.value(path+".expires_at", what+", end", endText(b.ExpiresAt), endText(a.ExpiresAt), endEffect(b.ExpiresAt, a.ExpiresAt))
+	d.concerns(from, id)
+}
+
+// concerns names the limit of the changes since one.
+func (d *differ) concerns(from int, id string) {
 	for i := from; i < len(d.changes); i++ {
 		d.changes[i].LimitID = id
 	}

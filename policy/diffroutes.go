@@ -11,21 +11,29 @@ func (d *differ) plans() {
 		after := d.after.Plans[name]
 		before, ok := d.before.Plans[name]
 		if !ok {
-			d.add(Change{Path: path, Kind: ChangeAdded, After: limitsText(after.Limits), Effect: EffectNeutral,
-				Text: fmt.Sprintf("new plan %s: %s", name, limitsText(after.Limits))})
+			d.add(Change{Path: path, Kind: ChangeAdded, After: planText(after), Effect: EffectNeutral,
+				Text: fmt.Sprintf("new plan %s: %s", name, planText(after))})
 			continue
 		}
 		d.value(path+".description", where+", description", before.Description, after.Description, EffectNeutral)
 		d.limits(limitList{path + ".limits", where, before.Limits, planLimitID},
 			limitList{path + ".limits", where, after.Limits, planLimitID})
+		d.quota(path+".quota", where, before.Quota, after.Quota)
 	}
 	for _, name := range sortedKeys(d.before.Plans) {
 		if _, ok := d.after.Plans[name]; !ok {
-			text := limitsText(d.before.Plans[name].Limits)
+			text := planText(d.before.Plans[name])
 			d.add(Change{Path: "plans." + name, Kind: ChangeRemoved, Before: text, Effect: EffectNeutral,
 				Text: fmt.Sprintf("plan %s is removed (was %s)", name, text)})
 		}
 	}
+}
+
+func planText(p Plan) string {
+	if p.Quota == nil {
+		return limitsText(p.Limits)
+	}
+	return limitsText(p.Limits) + "; " + quotaText(p.Quota)
 }
 
 func limitsText(limits []Limit) string {
@@ -83,7 +91,8 @@ func (d *differ) routes() {
 }
 
 func routeEffect(r Route) string {
-	if slices.ContainsFunc(r.Limits, func(l Limit) bool { return !l.Rate.Unlimited }) || len(r.Uses) > 0 {
+	refuses := func(l Limit) bool { return addedEffect(l) == EffectTighter }
+	if slices.ContainsFunc(r.Limits, refuses) || len(r.Uses) > 0 || r.Concurrency != nil && r.Concurrency.Mode != ModeShadow {
 		return EffectTighter
 	}
 	return EffectNeutral
@@ -92,7 +101,7 @@ func routeEffect(r Route) string {
 func (d *differ) renamedRoute(path, oldPath string, b, a Route) {
 	effect := EffectNeutral
 	text := fmt.Sprintf("route %s is now called %s", b.Name, a.Name)
-	if len(a.Limits) > 0 {
+	if len(a.Limits) > 0 || a.Concurrency != nil {
 		effect = EffectNewBucket
 		text += " and its limits count from full buckets"
 	}
@@ -106,14 +115,26 @@ func (d *differ) route(path, oldPath string, b, a Route) {
 	d.value(path+".description", where+", description", b.Description, a.Description, EffectNeutral)
 	d.value(path+".match", where+", match", sortedText(b.Match), sortedText(a.Match), EffectNeutral)
 	d.value(path+".identity", where+", identity", string(b.Identity), string(a.Identity),
-		moreIsLooser(asNumber(b.Identity == IdentityIP), asNumber(a.Identity == IdentityIP)))
+		moreIsLooser(openness(b.Identity), openness(a.Identity)))
 	d.value(path+".motive", where+", motive", string(b.Motive), string(a.Motive), EffectNeutral)
-	d.value(path+".cost", where+", cost", whole(b.Cost), whole(a.Cost), opposite(moreIsLooser(b.Cost, a.Cost)))
+	d.cost(path+".cost", where, b, a)
 	id := func(name string) string { return routeLimitID(a.Name, name) }
 	d.limits(limitList{oldPath + ".limits", where, b.Limits, func(name string) string { return routeLimitID(b.Name, name) }},
 		limitList{path + ".limits", where, a.Limits, id})
 	d.uses(path+".uses", where, b.Uses, a.Uses)
+	d.concurrency(path+".concurrency", where, id(concurrencyName), b.Concurrency, a.Concurrency)
 	d.storeFailure(path+".on_store_failure", where, b.OnStoreFailure, a.OnStoreFailure)
+}
+
+// openness orders identities by what a caller must show.
+func openness(i Identity) int64 {
+	switch i {
+	case IdentityIP:
+		return 2
+	case IdentityUser:
+		return 1
+	}
+	return 0
 }
 
 func (d *differ) uses(path, where string, before, after []string) {
@@ -134,9 +155,12 @@ func (d *differ) uses(path, where string, before, after []string) {
 func (d *differ) storeFailure(path, where string, b, a StoreFailure) {
 	d.value(path+".mode", where+", while the store is away", string(b.Mode), string(a.Mode),
 		moreIsLooser(asNumber(b.Mode == FailOpen), asNumber(a.Mode == FailOpen)))
-	if b.Fallback == nil || a.Fallback == nil {
-		effect := moreIsLooser(asNumber(b.Fallback != nil), asNumber(a.Fallback != nil))
+	if b.Fallback == nil || a.Fallback == nil || b.Fallback.Share != a.Fallback.Share {
+		effect := moreIsLooser(b.Fallback.openness(), a.Fallback.openness())
 		d.value(path+".fallback", where+", fallback", fallbackText(b.Fallback), fallbackText(a.Fallback), effect)
+		return
+	}
+	if b.Fallback.Share {
 		return
 	}
 	bf, af := b.Fallback.limit(), a.Fallback.limit()
@@ -154,12 +178,25 @@ func (f *Fallback) limit() Limit {
 	return Limit{Rate: f.Rate, Burst: f.Burst}
 }
 
+// openness orders fallbacks as far as they can be compared at all.
+func (f *Fallback) openness() int64 {
+	switch {
+	case f == nil:
+		return 0
+	case f.Unlimited:
+		return 2
+	}
+	return 1
+}
+
 func fallbackText(f *Fallback) string {
 	switch {
 	case f == nil:
 		return ""
 	case f.Unlimited:
 		return unlimitedWord
+	case f.Share:
+		return shareWord
 	}
 	return f.Rate.String() + ", burst " + whole(f.Burst)
 }

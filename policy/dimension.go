@@ -111,6 +111,9 @@ func (p Per) spelledOnce() Per {
 	return PerOf(p.Dimensions())
 }
 
+// Text spells the dimensions for people: "tenant", "ip + body:username".
+func (p Per) Text() string { return strings.ReplaceAll(string(p), ",", " + ") }
+
 // has reports whether one of the dimensions is of the kind.
 func (p Per) has(kind DimensionKind) bool {
 	return slices.ContainsFunc(p.Dimensions(), func(d Dimension) bool { return d.Kind == kind })

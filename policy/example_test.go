@@ -33,7 +33,7 @@ func ExampleParse() {
 	}
 	// Output:
 	// line 3: routes[0].on_store_failure: is missing: every route says what happens while the store is away, {mode: open, fallback: …} or {mode: closed}
-	// line 5: routes[0].costs: is not a known field; known here: cost, description, identity, limits, match, motive, name, on_store_failure, uses
+	// line 5: routes[0].costs: is not a known field; known here: concurrency, cost, description, identity, limits, match, motive, name, on_store_failure, uses
 }
 
 func ExampleCompile() {

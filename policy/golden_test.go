@@ -183,7 +183,9 @@ func TestCompile_IdsFollowNamesAndNothingElse(t *testing.T) {
 		for i := range d.Routes {
 			d.Routes[i].Cost = 1
 			for j := range d.Routes[i].Limits {
-				d.Routes[i].Limits[j].Rate, d.Routes[i].Limits[j].Burst = genRateAndBurst(t)
+				if d.Routes[i].Limits[j].Name != "always" {
+					d.Routes[i].Limits[j].Rate, d.Routes[i].Limits[j].Burst = genRateAndBurst(t)
+				}
 			}
 		}
 		slices.Reverse(d.Routes)

@@ -93,7 +93,7 @@ func slips() []slip {
 		{"text", "policy\n", "", "must be a map", 1},
 		{"null", "null\n", "", "must be a map", 1},
 		{"unknown field", smallest + "global_limits: []\n", "global_limits", "not a known field", 6},
-		{"unknown field below", smallest + "  costs: 1\n", "routes[0].costs", "known here: cost, description", 6},
+		{"unknown field below", smallest + "  costs: 1\n", "routes[0].costs", "known here: concurrency, cost, description", 6},
 		{"field in another case", smallest + "Plans: {}\n", "Plans", "not a known field", 6},
 		{"duplicate field", smallest + "  cost: 1\n  cost: 2\n", "routes[0].cost", "twice, first on line 6", 7},
 		{"duplicate field in JSON", "{\"apiVersion\":\"headgate/v1\",\n\"apiVersion\":\"headgate/v1\"}", "apiVersion", "twice, first on line 1", 2},
@@ -168,48 +168,6 @@ func TestParse_IsStrict(t *testing.T) {
 	}
 }
 
-// What a later part of the format brings is refused by name, never ignored, and
-// is not called unknown.
-func TestParse_RefusesWhatIsNotSupportedYet(t *testing.T) {
-	t.Parallel()
-	const route = "apiVersion: headgate/v1\nroutes:\n- name: all\n  match: [/]\n"
-	for path, src := range map[string]string{
-		"user":                                      smallest + "user: {header: X-User-Id}\n",
-		"replicas_expected":                         smallest + "replicas_expected: 3\n",
-		"plans.free.quota":                          smallest + "plans: {free: {quota: {amount: 5}}}\n",
-		"routes[0].concurrency":                     smallest + "  concurrency: {per: tenant, max: 2}\n",
-		"routes[0].identity":                        smallest + "  identity: user\n",
-		"routes[0].cost":                            smallest + "  cost: {graphql: {max: 1000}}\n",
-		"routes[0].limits[0].per":                   smallest + "  limits: [{name: a, per: \"body:username\", rate: 5/minute}]\n",
-		"routes[0].limits[0].mode":                  smallest + "  limits: [{name: a, per: tenant, rate: 5/minute, mode: shadow}]\n",
-		"routes[0].limits[0].sync":                  smallest + "  limits: [{name: a, per: tenant, rate: 5/minute, sync: leased}]\n",
-		"routes[0].limits[0].expires_at":            smallest + "  limits: [{name: a, per: tenant, rate: 5/minute, expires_at: 2027-01-01T00:00:00Z}]\n",
-		"routes[0].on_store_failure.fallback.share": route + "  on_store_failure: {mode: open, fallback: {share: 1}}\n",
-		"routes[0].on_store_failure.fallback":       route + "  on_store_failure: {mode: open, fallback: share}\n",
-	} {
-		_, r := Parse([]byte(src))
-		if _, ok := problemAt(r.Problems, path, "not supported yet"); !ok {
-			t.Errorf("%s: problems %q", path, r.Problems)
-		}
-		if len(r.Problems) != 1 {
-			t.Errorf("%s: %d problems %q, want the one", path, len(r.Problems), r.Problems)
-		}
-	}
-	for _, per := range []string{"user", "header:X-Org", "[tenant, ip]"} {
-		_, r := Parse([]byte(smallest + "  limits: [{name: a, per: " + per + ", rate: 5/minute}]\n"))
-		if _, ok := problemAt(r.Problems, "routes[0].limits[0].per", "not supported yet"); !ok {
-			t.Errorf("per %s: problems %q", per, r.Problems)
-		}
-	}
-	for _, cost := range []string{"{reserve: 500, settle_header: X-Cost}", "{header: X-Cost}"} {
-		_, r := Parse([]byte(smallest + "  cost: " + cost + "\n"))
-		if _, ok := problemAt(r.Problems, "routes[0].cost", "not supported yet"); !ok {
-			t.Errorf("cost %s: problems %q", cost, r.Problems)
-		}
-	}
-}
-
-// The manual's full example uses parts that come later: all are named at once.
 func TestParse_TellsAllProblemsAtOnce(t *testing.T) {
 	t.Parallel()
 	src := `apiVersion: headgate/v1

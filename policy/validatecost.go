@@ -77,6 +77,10 @@ func (v *validator) cost(at string, r *Route, met []metLimit, plans planLimits) 
 		}
 		v.debts(at, met)
 	}
+	if r.GraphQL != nil && cost == 0 {
+		v.problems.addf(at, "is missing: the cost above which a query is refused")
+		return
+	}
 	if cost < 1 || cost > maxCost {
 		v.problems.addf(at, "%d must be 1 to %d", cost, int64(maxCost))
 		return

@@ -131,7 +131,7 @@ func (v *validator) slips(at string, l *Limit) {
 		gap := (l.Rate.Period + time.Duration(l.Rate.Tokens) - 1) / time.Duration(l.Rate.Tokens)
 		v.warnings.addf(at+".burst", "1 refuses calls that are closer than %s to each other, whatever came before", gap)
 	}
-	if l.Sync == SyncLeased && !l.Rate.Blocked() && l.Burst > 0 {
+	if l.Sync == SyncLeased && l.Mode != ModeShadow && !l.Rate.Blocked() && l.Burst > 0 {
 		v.leased(at, l)
 	}
 }

@@ -39,7 +39,7 @@ func planPlace() place {
 // routePlace is where a route's own limits stand.
 func routePlace(r *Route) place {
 	out := place{"of a route", dimensionKinds()}
-	if r.Identity == IdentityIP || r.Identity == IdentityUser {
+	if r.Identity.noTenant() {
 		out.what = "of a route with identity " + string(r.Identity) + ", which has no tenant"
 		out.allowed = slices.DeleteFunc(out.allowed, DimensionKind.needsTenant)
 	}
@@ -48,6 +48,8 @@ func routePlace(r *Route) place {
 	}
 	return out
 }
+
+func (i Identity) noTenant() bool { return i == IdentityIP || i == IdentityUser }
 
 func (k DimensionKind) needsTenant() bool { return k == DimensionTenant || k == DimensionCredential }
 

@@ -62,14 +62,17 @@ func (v *validator) word(at, word string, words ...string) {
 func (v *validator) concurrency(at string, r *Route) {
 	c := r.Concurrency
 	v.per(at+".per", c.Per, routePlace(r))
-	if c.Max < 1 || c.Max > MaxConcurrency {
+	switch {
+	case c.Max == 0:
+		v.problems.addf(at+".max", "is missing: 1 to %d requests at once", MaxConcurrency)
+	case c.Max < 1 || c.Max > MaxConcurrency:
 		v.problems.addf(at+".max", "%d must be 1 to %d requests at once", c.Max, MaxConcurrency)
 	}
 	switch {
 	case c.Lease == 0:
 		v.problems.addf(at+".lease", "is missing: after how long a request that nobody renews no longer counts, such as 90s")
 	case c.Lease < MinLease || c.Lease > MaxLease || c.Lease%time.Microsecond != 0:
-		v.problems.addf(at+".lease", "%s must be %s to %s", c.Lease, periodText(MinLease), periodText(MaxLease))
+		v.problems.addf(at+".lease", "%s must be %s to %s", periodText(c.Lease), periodText(MinLease), periodText(MaxLease))
 	}
 	v.word(at+".mode", string(c.Mode), string(ModeEnforce), string(ModeShadow))
 }

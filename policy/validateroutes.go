@@ -58,7 +58,7 @@ func (v *validator) routeLimits(at string, r *Route) []metLimit {
 		v.limit(at, l, in)
 		met = append(met, metLimit{routeLimitID(r.Name, l.Name), "", l})
 	}
-	if len(met) == 0 && r.Identity != IdentityAPIKey {
+	if len(met) == 0 && r.Identity.noTenant() {
 		v.warnings.addf(at, "has no limit: plans do not apply to identity %s, and nothing else does", clip(string(r.Identity)))
 	}
 	if headerAlone(met[len(v.doc.Global.Limits):]) {
@@ -85,7 +85,7 @@ func (v *validator) uses(path string, r *Route) []metLimit {
 		used[name], v.used[name] = true, true
 		for _, d := range l.Per.Dimensions() {
 			switch {
-			case r.Identity != IdentityAPIKey && d.Kind.needsTenant():
+			case r.Identity.noTenant() && d.Kind.needsTenant():
 				v.problems.addf(at, "%q is counted per %s, and a route with identity %s has none", name, d, clip(string(r.Identity)))
 			case r.Motive != MotiveAbuse && d.Kind == DimensionBody:
 				v.problems.addf(at, "%q is counted per %s, and the body is read only on a route with motive abuse", name, clip(d.String()))
@@ -166,7 +166,7 @@ func (v *validator) share(at string, r *Route, met []metLimit) {
 	case bounded:
 	case r.Motive == MotiveAbuse:
 		v.problems.addf(at, "share has nothing to divide: a route against abuse that opens needs a bounded limit of its own, or a rate and a burst here")
-	case r.Identity != IdentityAPIKey:
+	case r.Identity.noTenant():
 		v.warnings.addf(at, "share has nothing to divide: no limit of the route is bounded, so everything is admitted while the store is away")
 	}
 }
