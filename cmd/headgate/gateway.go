@@ -2,10 +2,12 @@ package main
 
 import (
 	"context"
+	"crypto/ed25519"
 	"fmt"
 	"log/slog"
 	"net/url"
 	"os"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -13,6 +15,7 @@ import (
 	"github.com/headgate/headgate/gateway"
 	"github.com/headgate/headgate/internal/config"
 	"github.com/headgate/headgate/limiter/redisstore"
+	"github.com/headgate/headgate/policy"
 	"github.com/headgate/headgate/policy/feed"
 )
 
@@ -65,8 +68,38 @@ func (c *gatewayCmd) Run(ctx context.Context) error {
 		return err
 	}
 	defer func() { _ = state.Close() }()
-	cfg.Identity = state.Identity
+	cfg.Identity, cfg.StateDir = state.Identity, c.StateDir
 
+	var wired hooks
+	if err := c.wire(&cfg, rest, keys, &wired, log); err != nil { //nolint:contextcheck // reads files, and logs what is wrong with them
+		return err
+	}
+	cfg.Store, cfg.StoreCause = store, redisstore.Cause
+	g, err := gateway.New(cfg)
+	if err != nil {
+		return err
+	}
+	wired.gateway.Store(g)
+	return g.Run(ctx)
+}
+
+// hooks tells the gateway what its feeds have taken in. They are made first.
+type hooks struct{ gateway atomic.Pointer[gateway.Gateway] }
+
+func (h *hooks) record(kind policy.RecordKind, id string) {
+	if g := h.gateway.Load(); g != nil {
+		g.RecordChanged(kind, id)
+	}
+}
+
+func (h *hooks) reset() {
+	if g := h.gateway.Load(); g != nil {
+		g.DirectoryReset()
+	}
+}
+
+// wire makes the gateway's ends of the wire to the console.
+func (c *gatewayCmd) wire(cfg *gateway.Config, rest redis.UniversalClient, keys []ed25519.PublicKey, h *hooks, log *slog.Logger) error {
 	changes := make(chan struct{}, 1)
 	changed := func() {
 		select {
@@ -79,8 +112,8 @@ func (c *gatewayCmd) Run(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("policy watcher: %w", err)
 	}
-	directory, err := feed.NewDirectory(feed.DirectoryConfig{ //nolint:contextcheck // reads a file, and logs what is wrong with it
-		Config: wire, PublicKeys: keys, StateDir: c.StateDir, OnChange: changed,
+	directory, err := feed.NewDirectory(feed.DirectoryConfig{
+		Config: wire, PublicKeys: keys, StateDir: c.StateDir, OnChange: changed, OnRecord: h.record, OnReset: h.reset,
 		Entries: c.DirectoryEntries, MaxStale: c.DirectoryMaxStale, Timeout: cfg.Budget,
 	})
 	if err != nil {
@@ -91,12 +124,7 @@ func (c *gatewayCmd) Run(ctx context.Context) error {
 		return fmt.Errorf("reporter: %w", err)
 	}
 	cfg.Changes, cfg.Policies, cfg.Directory, cfg.Reporter = changes, watcher, directory, reporter
-	cfg.Store, cfg.StoreCause = store, redisstore.Cause
-	g, err := gateway.New(cfg)
-	if err != nil {
-		return err
-	}
-	return g.Run(ctx)
+	return nil
 }
 
 // settings are the parts of the configuration that are plain values.
