@@ -3,6 +3,7 @@ package redisstore
 import (
 	"context"
 	"errors"
+	"io"
 	"net"
 	"strings"
 	"syscall"
@@ -16,11 +17,13 @@ import (
 var causes = [...]struct{ prefix, cause string }{
 	{"READONLY", "readonly"},
 	{"LOADING", "loading"},
-	{"MASTERDOWN", "loading"},
+	{"MASTERDOWN", "masterdown"},
+	{"CLUSTERDOWN", "clusterdown"},
+	{"TRYAGAIN", "tryagain"},
 	{"OOM", "oom"},
 	{"BUSY", "busy"},
 	{"MISCONF", "misconf"},
-	{"NOREPLICAS", "misconf"},
+	{"NOREPLICAS", "noreplicas"},
 	{"NOAUTH", "auth"},
 	{"WRONGPASS", "auth"},
 	{"NOPERM", "auth"},
@@ -32,9 +35,11 @@ var causes = [...]struct{ prefix, cause string }{
 	{"Error compiling script", "script"},
 }
 
-// Cause names the kind of a Store's error, for metrics and alarms: timeout,
-// refused, readonly, loading, oom, busy, misconf, maxclients, auth, script,
-// wrongtype, reply (an answer of another shape) or other.
+// Cause names the kind of a Store's error, for metrics and alarms: down (nobody
+// listens, or the connection was lost), hang (no answer in time), readonly,
+// loading, masterdown, clusterdown, tryagain (a slot is being moved), oom, busy,
+// misconf, noreplicas, maxclients, auth, script, wrongtype, reply (an answer of
+// another shape) or other.
 func Cause(err error) string {
 	for _, c := range causes {
 		if redis.HasErrorPrefix(err, c.prefix) {
@@ -48,13 +53,27 @@ func Cause(err error) string {
 		return "reply"
 	case errors.Is(err, errRow):
 		return "wrongtype"
-	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, redis.ErrPoolTimeout), errors.Is(err, redis.ErrPoolExhausted),
-		errors.As(err, &network) && network.Timeout():
-		return "timeout"
-	case errors.Is(err, syscall.ECONNREFUSED):
-		return "refused"
 	case errors.As(err, &answer) && strings.Contains(answer.Error(), "script"):
 		return "script"
+	case lost(err):
+		return "down"
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, redis.ErrPoolTimeout), errors.Is(err, redis.ErrPoolExhausted),
+		errors.As(err, &network) && network.Timeout():
+		return "hang"
 	}
 	return "other"
+}
+
+// lost: the server is not there, or hung up.
+func lost(err error) bool {
+	for _, sign := range []error{
+		syscall.ECONNREFUSED, syscall.ECONNRESET, syscall.EPIPE, syscall.EHOSTUNREACH, syscall.ENETUNREACH, syscall.ENOENT,
+		io.EOF, io.ErrUnexpectedEOF, net.ErrClosed, errPaused,
+	} {
+		if errors.Is(err, sign) {
+			return true
+		}
+	}
+	var name *net.DNSError
+	return errors.As(err, &name)
 }

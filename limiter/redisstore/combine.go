@@ -3,7 +3,9 @@ package redisstore
 import (
 	"context"
 	"fmt"
+	"runtime"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/headgate/headgate/limiter"
@@ -12,16 +14,19 @@ import (
 // maxBatch bounds the requests in one call, so that no call holds Redis long.
 const maxBatch = 64
 
-// combiner puts concurrent requests together: while all writers are busy, what
-// gathers goes into the next call. It never waits on a timer, so a lone request
-// goes out at once. Writers are goroutines that live as long as there is work;
-// there are at most maxWriters of them.
+// combiner puts concurrent requests together. A request that is alone makes its
+// call in the caller's own goroutine. When there is company, a writer takes what
+// has gathered by the time that it gets to run, so it waits neither on a timer
+// nor for the calls in flight, of which there are at most maxWriters.
 type combiner struct {
 	maxWriters int
 	send       func(context.Context, *call) (reply, error)
+	spares     *spares
 
 	mu      sync.Mutex
-	writers int
+	writers int  // calls in flight or about to be
+	coming  bool // a writer is on its way to the queue
+	company bool // the last batch had more than one request
 	queue   []*waiter
 }
 
@@ -30,7 +35,8 @@ type combiner struct {
 type waiter struct {
 	ctx  context.Context //nolint:containedctx // a queue entry lives as long as its call
 	req  request
-	done chan result // capacity 1
+	done chan result  // capacity 1
+	held atomic.Int32 // by whom: the caller and the writer; the last one puts it back
 }
 
 type result struct {
@@ -38,29 +44,98 @@ type result struct {
 	err error
 }
 
-// take queues the request and waits for its outcome or the end of ctx.
-func (c *combiner) take(ctx context.Context, req request) (limiter.Outcome, error) {
-	w := &waiter{ctx: ctx, req: req, done: make(chan result, 1)}
+// spares are waiters and calls that are used again: they are what a decision
+// would allocate.
+type spares struct{ waiters, calls sync.Pool }
+
+func newSpares() *spares {
+	return &spares{
+		waiters: sync.Pool{New: func() any { return &waiter{done: make(chan result, 1)} }},
+		calls:   sync.Pool{New: func() any { return newCall() }},
+	}
+}
+
+func (s *spares) waiter(ctx context.Context) *waiter {
+	w := s.waiters.Get().(*waiter)
+	w.ctx = ctx
+	w.held.Store(2)
+	return w
+}
+
+func (s *spares) call() *call { return s.calls.Get().(*call) }
+
+func (s *spares) putCall(c *call) {
+	c.reset()
+	s.calls.Put(c)
+}
+
+// release gives up one of the two holds on a waiter.
+func (s *spares) release(w *waiter) {
+	if w.held.Add(-1) > 0 {
+		return
+	}
+	select {
+	case <-w.done: // nobody waited for it any more
+	default:
+	}
+	w.ctx = nil
+	s.waiters.Put(w)
+}
+
+// take queues the waiter's request and waits for its outcome or the end of its
+// context. The waiter is given up.
+func (c *combiner) take(w *waiter) (limiter.Outcome, error) {
 	c.mu.Lock()
+	if c.writers == 0 && !c.company {
+		c.writers++
+		c.mu.Unlock()
+		return c.alone(w)
+	}
 	c.queue = append(c.queue, w)
-	if c.writers < c.maxWriters {
+	if !c.coming && c.writers < c.maxWriters {
+		c.coming = true
 		c.writers++
 		go c.write() //nolint:contextcheck // a call lasts as long as its last waiter, not as the first
 	}
 	c.mu.Unlock()
+	defer c.spares.release(w)
 	select {
 	case r := <-w.done:
 		return r.out, r.err
-	case <-ctx.Done():
-		return limiter.Outcome{}, ctx.Err()
+	case <-w.ctx.Done():
+		return limiter.Outcome{}, w.ctx.Err()
 	}
+}
+
+// alone makes the call for a request that nobody else is with.
+func (c *combiner) alone(w *waiter) (limiter.Outcome, error) {
+	call := c.spares.call()
+	call.add(&w.req)
+	var out limiter.Outcome
+	answer, err := c.send(w.ctx, call)
+	if err == nil {
+		out, err = answer.next(call.shapes[0])
+	}
+	c.spares.putCall(call)
+	c.mu.Lock()
+	if len(c.queue) > 0 && !c.coming {
+		c.coming = true
+		go c.write() //nolint:contextcheck // as in take
+	} else {
+		c.writers--
+	}
+	c.mu.Unlock()
+	c.spares.release(w)
+	c.spares.release(w)
+	return out, err
 }
 
 // write makes calls until the queue is empty.
 func (c *combiner) write() {
+	batch := make([]*waiter, 0, maxBatch)
 	for {
-		batch := c.next()
-		if len(batch) == 0 {
+		runtime.Gosched() // whoever is about to ask comes along
+		if batch = c.next(batch[:0]); len(batch) == 0 {
 			return
 		}
 		c.deliver(batch)
@@ -69,10 +144,10 @@ func (c *combiner) write() {
 
 // next takes a batch off the queue, leaving out who has left. When there is
 // none it signs the writer off.
-func (c *combiner) next() []*waiter {
+func (c *combiner) next(batch []*waiter) []*waiter {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	var batch []*waiter
+	c.coming = false
 	taken := 0
 	for _, w := range c.queue {
 		if len(batch) == maxBatch {
@@ -81,6 +156,8 @@ func (c *combiner) next() []*waiter {
 		taken++
 		if w.ctx.Err() == nil {
 			batch = append(batch, w)
+		} else {
+			c.spares.release(w)
 		}
 	}
 	rest := copy(c.queue, c.queue[taken:])
@@ -88,7 +165,9 @@ func (c *combiner) next() []*waiter {
 	c.queue = c.queue[:rest]
 	if len(batch) == 0 {
 		c.writers--
+		return nil
 	}
+	c.company = len(batch) > 1
 	return batch
 }
 
@@ -96,23 +175,25 @@ func (c *combiner) next() []*waiter {
 func (c *combiner) deliver(batch []*waiter) {
 	ctx, cancel := latestDeadline(batch)
 	defer cancel()
-	call := newCall()
+	call := c.spares.call()
 	for _, w := range batch {
-		call.add(w.req)
+		call.add(&w.req)
 	}
 	answer, err := c.send(ctx, call)
 	for i, w := range batch {
 		var r result
 		switch {
 		case err == nil:
-			r.out, r.err = answer.next(call.charges[i])
+			r.out, r.err = answer.next(call.shapes[i])
 		case i == 0:
 			r.err = err
 		default:
 			r.err = fmt.Errorf("%w (%w)", err, limiter.ErrCombined)
 		}
 		w.done <- r
+		c.spares.release(w)
 	}
+	c.spares.putCall(call)
 }
 
 // latestDeadline is a context that ends when the last of the waiters must have

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -24,7 +25,7 @@ type slowCalls struct {
 func newSlowCalls() slowCalls { return slowCalls{make(chan *call, 1000), make(chan error)} }
 
 func (s slowCalls) send(ctx context.Context, c *call) (reply, error) {
-	s.calls <- c
+	s.calls <- &call{shapes: slices.Clone(c.shapes), keys: [keyParts][]string{slices.Clone(c.keys[rowKeys])}} // calls are used again
 	select {
 	case err := <-s.release:
 		if err != nil {
@@ -40,9 +41,9 @@ func (s slowCalls) send(ctx context.Context, c *call) (reply, error) {
 // number of the request in its call.
 func admitAll(c *call) string {
 	text := binary.LittleEndian.AppendUint64(nil, 1)
-	for i, charges := range c.charges {
+	for i, s := range c.shapes {
 		text = append(text, statusAdmitted)
-		for range charges {
+		for range s.charges {
 			text = binary.LittleEndian.AppendUint64(text, uint64(i))
 			text = binary.LittleEndian.AppendUint64(text, 0)
 		}
@@ -50,20 +51,23 @@ func admitAll(c *call) string {
 	return string(text)
 }
 
-func ask(tenant string) request {
+// ask puts a request of the tenant to the combiner.
+func ask(ctx context.Context, c *combiner, tenant string) (limiter.Outcome, error) {
 	n := policy.Numbers{Tokens: 1, Period: 1000, Burst: 5}
 	row := limiter.Row{Kind: limiter.RowTenant, Tenant: tenant}
-	return New(nil, Options{}).pack([]limiter.Charge{{Row: row, Hash: 1, Numbers: n, Cost: 1}})
+	w := c.spares.waiter(ctx)
+	newKeyspace("hg", "").pack(&w.req, &limiter.Draw{Charges: []limiter.Charge{{Row: row, Hash: 1, Numbers: n, Cost: 1}}}, 0)
+	return c.take(w)
 }
 
 func TestCombiner_ALoneRequestGoesOutAtOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		slow := newSlowCalls()
-		c := combiner{maxWriters: 2, send: slow.send}
+		c := combiner{maxWriters: 2, send: slow.send, spares: newSpares()}
 		start := time.Now()
 		go func() { slow.release <- nil }()
-		if out, err := c.take(t.Context(), ask("a")); err != nil || !out.Admitted {
+		if out, err := ask(t.Context(), &c, "a"); err != nil || !out.Admitted {
 			t.Errorf("%+v, %v", out, err)
 		}
 		if waited := time.Since(start); waited != 0 {
@@ -76,12 +80,12 @@ func TestCombiner_WhatGathersGoesIntoTheNextCall(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		slow := newSlowCalls()
-		c := combiner{maxWriters: 2, send: slow.send}
+		c := combiner{maxWriters: 2, send: slow.send, spares: newSpares()}
 		var wg sync.WaitGroup
 		var admitted atomic.Int64
 		for i := range 102 {
 			wg.Go(func() {
-				if out, err := c.take(t.Context(), ask(fmt.Sprint("ten_", i%10))); err == nil && out.Admitted {
+				if out, err := ask(t.Context(), &c, fmt.Sprint("ten_", i%10)); err == nil && out.Admitted {
 					admitted.Add(1)
 				}
 			})
@@ -93,9 +97,9 @@ func TestCombiner_WhatGathersGoesIntoTheNextCall(t *testing.T) {
 		var sizes []int
 		for range 4 {
 			one := <-slow.calls
-			sizes = append(sizes, len(one.charges))
-			if len(one.keys) > 10 {
-				t.Errorf("%d keys for 10 rows", len(one.keys))
+			sizes = append(sizes, len(one.shapes))
+			if len(one.keys[rowKeys]) > 10 {
+				t.Errorf("%d keys for 10 rows", len(one.keys[rowKeys]))
 			}
 			slow.release <- nil
 			synctest.Wait()
@@ -116,11 +120,11 @@ func TestCombiner_EachRequestGetsItsOwnAnswer(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		slow := newSlowCalls()
-		c := combiner{maxWriters: 1, send: slow.send}
+		c := combiner{maxWriters: 1, send: slow.send, spares: newSpares()}
 		units := make([]int64, 11)
 		for i := range units {
 			go func() {
-				out, err := c.take(t.Context(), ask("a"))
+				out, err := ask(t.Context(), &c, "a")
 				if err != nil {
 					t.Error(err)
 					return
@@ -144,13 +148,13 @@ func TestCombiner_AWaiterLeavesAtItsOwnDeadline(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		slow := newSlowCalls()
-		c := combiner{maxWriters: 1, send: slow.send}
+		c := combiner{maxWriters: 1, send: slow.send, spares: newSpares()}
 		results := make(chan string, 3)
 		start := time.Now()
 		wait := func(name string, budget time.Duration) {
 			ctx, cancel := context.WithTimeout(t.Context(), budget)
 			defer cancel()
-			_, err := c.take(ctx, ask(name))
+			_, err := ask(ctx, &c, name)
 			results <- fmt.Sprint(name, " ", time.Since(start), " ", errors.Is(err, context.DeadlineExceeded))
 		}
 		go wait("a", 50*time.Millisecond)
@@ -165,8 +169,8 @@ func TestCombiner_AWaiterLeavesAtItsOwnDeadline(t *testing.T) {
 		}
 		synctest.Wait()
 		<-slow.calls
-		if next := <-slow.calls; len(next.charges) != 1 {
-			t.Errorf("%d requests in the second call, although b has left", len(next.charges))
+		if next := <-slow.calls; len(next.shapes) != 1 {
+			t.Errorf("%d requests in the second call, although b has left", len(next.shapes))
 		}
 		slow.release <- nil
 		if got := <-results; got != "c 50ms false" {
@@ -181,15 +185,15 @@ func TestCombiner_ACallLastsAsLongAsItsLastWaiter(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		slow := newSlowCalls()
-		c := combiner{maxWriters: 1, send: slow.send}
-		go func() { _, _ = c.take(t.Context(), ask("a")) }()
+		c := combiner{maxWriters: 1, send: slow.send, spares: newSpares()}
+		go func() { _, _ = ask(t.Context(), &c, "a") }()
 		synctest.Wait()
 		results := make(chan string, 3)
 		for _, budget := range []time.Duration{10, 100, 20} {
 			go func() {
 				ctx, cancel := context.WithTimeout(t.Context(), budget*time.Millisecond)
 				defer cancel()
-				out, _ := c.take(ctx, ask("a"))
+				out, _ := ask(ctx, &c, "a")
 				results <- fmt.Sprint(int64(budget), " ", out.Admitted)
 			}()
 			synctest.Wait()
@@ -207,14 +211,14 @@ func TestCombiner_AFailedCallIsReportedOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		slow := newSlowCalls()
-		c := combiner{maxWriters: 1, send: slow.send}
+		c := combiner{maxWriters: 1, send: slow.send, spares: newSpares()}
 		broken := errors.New("broken")
-		go func() { _, _ = c.take(t.Context(), ask("a")) }()
+		go func() { _, _ = ask(t.Context(), &c, "a") }()
 		synctest.Wait()
 		var first, combined atomic.Int64
 		for range 9 {
 			go func() {
-				_, err := c.take(t.Context(), ask("a"))
+				_, err := ask(t.Context(), &c, "a")
 				switch {
 				case !errors.Is(err, broken):
 					t.Errorf("error %v", err)

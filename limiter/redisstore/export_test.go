@@ -2,6 +2,7 @@ package redisstore
 
 import (
 	"context"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -12,30 +13,69 @@ import (
 // real time so that only the virtual clock ends them.
 const virtualPrologue = "local now = tonumber(ARGV[2])\nlocal keep = 3600000\n"
 
-// NewVirtual makes a Store whose script is built from the same source but goes
+// NewVirtual makes a Store whose scripts are built from the same sources but go
 // by the given clock, in Unix µs.
 func NewVirtual(client redis.UniversalClient, opts Options, clock func() int64) *Store {
 	s := New(client, opts)
-	s.take = newScript(withPrologue(takeSource, virtualPrologue))
+	s.scripts.take = newScript(withPrologue(s.scripts.take.source, virtualPrologue))
+	s.scripts.amend = newScript(withPrologue(s.scripts.amend.source, virtualPrologue))
 	s.clock = clock
 	return s
 }
 
 // TakeAll decides several requests in one call, as the combiner does.
-func (s *Store) TakeAll(ctx context.Context, requests [][]limiter.Charge) ([]limiter.Outcome, []error) {
+func (s *Store) TakeAll(ctx context.Context, requests []*limiter.Draw) ([]limiter.Outcome, []error) {
 	c := newCall()
-	for _, charges := range requests {
-		c.add(s.pack(charges))
+	for _, d := range requests {
+		var r request
+		s.keys.pack(&r, d, 0)
+		c.add(&r)
 	}
 	outs, errs := make([]limiter.Outcome, len(requests)), make([]error, len(requests))
-	answer, err := s.send(ctx, c)
+	answer, err := s.sender(0)(ctx, c)
 	for i := range requests {
 		if errs[i] = err; err == nil {
-			outs[i], errs[i] = answer.next(c.charges[i])
+			outs[i], errs[i] = answer.next(c.shapes[i])
 		}
 	}
 	return outs, errs
 }
 
 // ProbeKey is the key of the row that Ping draws from.
-func (s *Store) ProbeKey() string { return s.probeKey() }
+func (s *Store) ProbeKey() string { return string(s.keys.appendProbe(nil, globalLane)) }
+
+// Lane names the lane of a row.
+func (s *Store) Lane(row limiter.Row) string { return s.keys.prefixes[s.keys.lane(row)] }
+
+// Scripts are the texts that Redis is given, and their hashes.
+func (s *Store) Scripts() (sources, shas []string) {
+	return []string{s.scripts.take.source, s.scripts.amend.source}, []string{s.scripts.take.sha, s.scripts.amend.sha}
+}
+
+// SlotKey and QuotaKey are the keys of a concurrency limit's leases and of a
+// quota's counter.
+func (s *Store) SlotKey(l limiter.Lease) string {
+	return string(s.keys.appendPart(nil, 'z', l.Row, l.Hash, 0))
+}
+
+// QuotaKey is described at SlotKey.
+func (s *Store) QuotaKey(row limiter.Row, hash uint64, start int64) string {
+	return string(s.keys.appendPart(nil, 'q', row, hash, start))
+}
+
+// OverflowKey is the key of the row for the subjects that are too many.
+func (s *Store) OverflowKey(row limiter.Row) string { return string(s.keys.appendOverflow(nil, row)) }
+
+// MarkKey is the key that remembers an amendment where all lanes are one.
+func (s *Store) MarkKey(id string) string { return string(s.keys.appendMark(nil, commonLane, id)) }
+
+// PatientClient is Open's client with time limits for a busy test machine.
+func PatientClient(url string) (redis.UniversalClient, error) {
+	o, kind, err := ParseURL(url)
+	if err != nil {
+		return nil, err
+	}
+	fitDecisions(o)
+	fitBudget(20*time.Second, &o.DialTimeout, &o.ReadTimeout, &o.WriteTimeout, &o.PoolTimeout)
+	return newClient(o, kind), nil
+}

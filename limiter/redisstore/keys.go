@@ -3,51 +3,154 @@ package redisstore
 import (
 	"crypto/hmac"
 	"crypto/sha256"
-	"encoding/base64"
-	"hash/fnv"
+	"encoding/binary"
+	"encoding/hex"
+	"hash"
 	"strconv"
+	"sync"
 
 	"github.com/headgate/headgate/limiter"
 )
 
-// lanes is the number of hash tags that subjects are spread over.
-const lanes = 256
+// hashLanes is the number of lanes that tenants and addresses are spread over.
+// After them come the lane of the dimensions that belong to no tenant, and that
+// of the limits on everything together.
+const (
+	hashLanes  = 256
+	commonLane = hashLanes
+	globalLane = hashLanes + 1
+	laneCount  = hashLanes + 2
+)
 
 // hashBytes is the length of a keyed hash: 128 bits.
 const hashBytes = 16
 
-// RowKey is the Redis key of a row, as docs/redis.md lays it out. User text
-// never stands in it: credentials and addresses appear as keyed hashes, and
-// tenant ids are the product's own.
-func (s *Store) RowKey(row limiter.Row) string {
-	switch row.Kind {
-	case limiter.RowTenant:
-		return s.key(lane(row.Tenant), 't', row.Tenant)
-	case limiter.RowCredential:
-		return s.key(lane(row.Tenant), 'c', row.Tenant+":"+s.keyedHash(row.Subject))
-	case limiter.RowIP:
-		subject := s.keyedHash(row.Subject)
-		return s.key(lane(subject), 'i', subject)
-	default: // RowGlobal
-		return s.key("g", 'g', "all")
+// keyspace names keys as docs/redis.md lays them out. User text never stands in
+// one: all but tenants, whose ids are the product's own, appear as keyed hashes.
+type keyspace struct {
+	prefixes [laneCount]string // namespace:l:{lane}:
+	macs     sync.Pool         // of *mac
+}
+
+// mac is what hashing one subject needs.
+type mac struct {
+	hash.Hash
+	scratch []byte
+}
+
+func newKeyspace(namespace, deployment string) *keyspace {
+	k := &keyspace{}
+	for lane := range k.prefixes {
+		name := strconv.Itoa(lane)
+		switch lane {
+		case commonLane:
+			name = "x"
+		case globalLane:
+			name = "g"
+		}
+		k.prefixes[lane] = namespace + ":l:{" + name + "}:"
+	}
+	key := []byte(deployment)
+	k.macs.New = func() any { return &mac{Hash: hmac.New(sha256.New, key)} }
+	return k
+}
+
+// appendHash appends the keyed hash of a row's kind, tenant and subject.
+func (k *keyspace) appendHash(b []byte, kind byte, tenant, subject string) []byte {
+	m := k.macs.Get().(*mac)
+	m.Reset()
+	m.scratch = append(m.scratch[:0], kind)
+	m.scratch = binary.AppendUvarint(m.scratch, uint64(len(tenant)))
+	m.scratch = append(append(m.scratch, tenant...), subject...)
+	m.Write(m.scratch)
+	m.scratch = m.Sum(m.scratch[:0])
+	b = append(b, m.scratch[:hashBytes]...)
+	k.macs.Put(m)
+	return b
+}
+
+// lane is the lane that a row lies in.
+func (k *keyspace) lane(row limiter.Row) int {
+	switch {
+	case row.Kind == limiter.RowGlobal:
+		return globalLane
+	case row.Tenant != "" || row.Kind == limiter.RowTenant || row.Kind == limiter.RowCredential:
+		return tenantLane(row.Tenant)
+	case row.Kind == limiter.RowIP:
+		var room [hashBytes]byte
+		return int(k.appendHash(room[:0], byte(row.Kind), "", row.Subject)[0])
+	default:
+		return commonLane
 	}
 }
 
-// probeKey is a row that only Ping draws from.
-func (s *Store) probeKey() string { return s.key("g", 'g', "~probe") }
-
-func (s *Store) key(tag string, kind byte, subject string) string {
-	return s.opts.Namespace + ":l:{" + tag + "}:" + string(kind) + ":" + subject
+// tenantLane is FNV-1a of the tenant's id, mod 256.
+func tenantLane(tenant string) int {
+	h := uint32(2166136261)
+	for i := range len(tenant) {
+		h = (h ^ uint32(tenant[i])) * 16777619
+	}
+	return int(h % hashLanes)
 }
 
-func (s *Store) keyedHash(text string) string {
-	mac := hmac.New(sha256.New, []byte(s.opts.Deployment))
-	mac.Write([]byte(text))
-	return base64.RawURLEncoding.EncodeToString(mac.Sum(nil)[:hashBytes])
+// appendRow appends the key of a row: kind and subject in its lane. An address'
+// lane is the first byte of its hash.
+func (k *keyspace) appendRow(b []byte, row limiter.Row) []byte {
+	switch row.Kind {
+	case limiter.RowGlobal:
+		return append(append(b, k.prefixes[globalLane]...), "g:all"...)
+	case limiter.RowTenant:
+		return append(append(append(b, k.prefixes[tenantLane(row.Tenant)]...), "t:"...), row.Tenant...)
+	default:
+		var room [hashBytes]byte
+		sum := k.appendHash(room[:0], byte(row.Kind), row.Tenant, row.Subject)
+		lane := commonLane
+		switch {
+		case row.Tenant != "" || row.Kind == limiter.RowCredential:
+			lane = tenantLane(row.Tenant)
+		case row.Kind == limiter.RowIP:
+			lane = int(sum[0])
+		}
+		return append(append(append(b, k.prefixes[lane]...), byte(row.Kind), ':'), sum...)
+	}
 }
 
-func lane(text string) string {
-	h := fnv.New32a()
-	h.Write([]byte(text))
-	return strconv.Itoa(int(h.Sum32() % lanes))
+// appendOverflow appends the key of the row in which a row's limits count the
+// subjects that are too many: the tenant's, or the lane's when there is none.
+func (k *keyspace) appendOverflow(b []byte, row limiter.Row) []byte {
+	return append(append(append(b, k.prefixes[k.lane(row)]...), "o:"...), row.Tenant...)
 }
+
+// appendPart appends the key of the leases ('z') or of a quota's counter ('q') of
+// one limit of a row. More tells periods apart.
+func (k *keyspace) appendPart(b []byte, kind byte, row limiter.Row, limit uint64, more int64) []byte {
+	var room [8]byte
+	binary.BigEndian.PutUint64(room[:], limit)
+	b = append(append(b, k.prefixes[k.lane(row)]...), kind, ':')
+	b = append(hex.AppendEncode(b, room[:]), ':')
+	if kind == 'q' {
+		b = append(strconv.AppendInt(b, more, 10), ':')
+	}
+	b = append(b, byte(row.Kind), ':')
+	switch row.Kind {
+	case limiter.RowGlobal:
+		return b
+	case limiter.RowTenant:
+		return append(b, row.Tenant...)
+	default:
+		return k.appendHash(b, byte(row.Kind), row.Tenant, row.Subject)
+	}
+}
+
+// appendMark appends the key that remembers the id of an amendment in a lane.
+func (k *keyspace) appendMark(b []byte, lane int, id string) []byte {
+	return k.appendHash(append(append(b, k.prefixes[lane]...), "m:"...), 'm', "", id)
+}
+
+// appendProbe appends the key of the row that a probe of the lane draws from.
+func (k *keyspace) appendProbe(b []byte, lane int) []byte {
+	return append(append(b, k.prefixes[lane]...), "g:~probe"...)
+}
+
+// RowKey is the Redis key of a row. It may hold any bytes.
+func (s *Store) RowKey(row limiter.Row) string { return string(s.keys.appendRow(nil, row)) }

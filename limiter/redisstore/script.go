@@ -11,10 +11,18 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-//go:embed take.lua
-var takeSource string
+// The scripts' texts are constants: nothing that anybody sends becomes part of
+// one. Each is its file after what they share.
+var (
+	//go:embed common.lua
+	commonSource string
+	//go:embed take.lua
+	takeSource string
+	//go:embed amend.lua
+	amendSource string
+)
 
-// Lines of take.lua between which the clock is read.
+// Lines of common.lua between which the clock is read.
 const (
 	prologueBegin = "-- prologue:"
 	prologueEnd   = "-- end of prologue"
@@ -36,31 +44,81 @@ func withPrologue(source, lines string) string {
 	return before + lines + after
 }
 
+// once is a command that is never sent again when nobody knows whether it was
+// executed. A client of a Cluster would otherwise repeat it after a time-out or
+// a lost connection; it still follows MOVED and ASK, which say that nothing was.
+type once struct{ *redis.Cmd }
+
+// NoRetry forbids it.
+func (once) NoRetry() bool { return true }
+
+// evalSHA is the command that runs the script on the keys.
+func (s *script) evalSHA(ctx context.Context, keys [][]string, args ...any) once {
+	words := make([]any, 0, 3+len(keys[0])+len(args))
+	words = append(words, "evalsha", s.sha, 0)
+	for _, part := range keys {
+		for i := range part {
+			words = append(words, &part[i]) // a pointer is boxed without an allocation
+		}
+	}
+	words[2] = len(words) - 3
+	cmd := redis.NewCmd(ctx, append(words, args...)...)
+	cmd.SetFirstKeyPos(3)
+	return once{cmd}
+}
+
 // run runs the script once. Only Redis' explicit word that it does not know the
 // script, so that nothing was executed, leads to a load and one more attempt.
-func (s script) run(ctx context.Context, client redis.UniversalClient, keys []string, args ...any) (any, error) {
-	answer, err := client.EvalSha(ctx, s.sha, keys, args...).Result()
-	if !redis.HasErrorPrefix(err, "NOSCRIPT") {
-		return answer, err
+func (s *script) run(ctx context.Context, client redis.UniversalClient, keys [][]string, args ...any) (string, error) {
+	cmd := s.evalSHA(ctx, keys, args...)
+	err := client.Process(ctx, cmd)
+	if redis.HasErrorPrefix(err, "NOSCRIPT") {
+		cmd, err = s.loadAndRun(ctx, client, keys, args...)
 	}
-	return s.loadAndRun(ctx, client, keys, args...)
+	if err != nil {
+		return "", err
+	}
+	answer := cmd.Val()
+	text, ok := answer.(string)
+	if !ok {
+		return "", fmt.Errorf("%w: %T", errReply, answer)
+	}
+	return text, nil
 }
 
 // loadAndRun sends both commands in one write, so that hardly anything can come
-// between them: not even scripts that are flushed all the time.
-func (s script) loadAndRun(ctx context.Context, client redis.UniversalClient, keys []string, args ...any) (any, error) {
-	var loaded *redis.StringCmd
-	var answer *redis.Cmd
-	_, err := client.Pipelined(ctx, func(p redis.Pipeliner) error {
-		loaded = p.ScriptLoad(ctx, s.source)
-		answer = p.EvalSha(ctx, s.sha, keys, args...)
-		return nil
-	})
-	if err != nil {
-		return nil, fmt.Errorf("load script: %w", err)
+// between them: not even scripts that are flushed all the time. In a Cluster it
+// sends them to the node that has the keys.
+func (s *script) loadAndRun(ctx context.Context, client redis.UniversalClient, keys [][]string, args ...any) (once, error) {
+	pipe := client.Pipeline()
+	if cluster, is := client.(*redis.ClusterClient); is {
+		node, err := cluster.MasterForKey(ctx, firstKey(keys))
+		if err != nil {
+			return once{}, fmt.Errorf("load script: %w", err)
+		}
+		pipe = node.Pipeline()
 	}
-	if sha := loaded.Val(); sha != s.sha {
-		return nil, fmt.Errorf("load script: %w: hash %q", errReply, sha)
+	loaded, cmd := pipe.ScriptLoad(ctx, s.source), s.evalSHA(ctx, keys, args...)
+	_ = pipe.Process(ctx, cmd)
+	_, err := pipe.Exec(ctx)
+	switch {
+	case redis.HasErrorPrefix(err, "MOVED"), redis.HasErrorPrefix(err, "ASK"):
+		// The keys went to another node meanwhile, and nothing was executed.
+		cmd = s.evalSHA(ctx, keys, args...)
+		return cmd, client.Process(ctx, cmd)
+	case err != nil:
+		return once{}, fmt.Errorf("load script: %w", err)
+	case loaded.Val() != s.sha:
+		return once{}, fmt.Errorf("load script: %w: hash %q", errReply, loaded.Val())
 	}
-	return answer.Result()
+	return cmd, nil
+}
+
+func firstKey(keys [][]string) string {
+	for _, part := range keys {
+		if len(part) > 0 {
+			return part[0]
+		}
+	}
+	return ""
 }

@@ -1,19 +1,20 @@
-// Package redisstore is the limiter.Store on Redis: one embedded Lua script
-// decides one or several requests in one call, by Redis' own clock.
+// Package redisstore is the limiter.Store on Redis: embedded Lua scripts decide
+// one or several requests in one call, and correct what was decided, by Redis'
+// clock.
 //
 // It imports limiter and policy and, besides the standard library, only
-// go-redis. It serves a standalone Redis and Sentinel; rows of different
-// subjects lie in different Cluster slots.
+// go-redis. It serves a standalone Redis, Sentinel and a Cluster.
 package redisstore
 
 import (
 	"context"
 	"fmt"
+	"sync"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/headgate/headgate/limiter"
-	"github.com/headgate/headgate/policy"
 )
 
 // Store decides on Redis. It is safe for concurrent use. Concurrent calls of
@@ -21,21 +22,38 @@ import (
 type Store struct {
 	client  redis.UniversalClient
 	opts    Options
-	take    script
-	clock   func() int64 // tests only: sent to a script that goes by it; else nil
+	keys    *keyspace
+	scripts struct{ take, amend script }
+	clock   func() int64 // tests only: sent to scripts that go by it; else nil
 	close   func() error // of a client of the Store's own, else nil
-	waiting combiner
+	// lanes combine the requests of one lane each; where all rows can be decided
+	// together there is one.
+	lanes  []combiner
+	shards *shards // of a Cluster, else nil
+	spares *spares
+
+	refunds sync.WaitGroup
+	room    chan struct{} // for refunds under way
 }
 
-// New makes a Store on client, which should come from ClientOptions. It does
-// not connect: an unreachable Redis shows at the first call.
+// New makes a Store on client, which should be fit for decisions as Open's is. It
+// does not connect: an unreachable Redis shows at the first call.
 func New(client redis.UniversalClient, opts Options) *Store {
-	s := &Store{client: client, opts: opts.withDefaults(), take: newScript(takeSource)}
-	s.waiting = combiner{maxWriters: s.opts.Writers, send: s.send}
+	s := &Store{client: client, opts: opts.withDefaults(), room: make(chan struct{}, maxRefunds), spares: newSpares()}
+	s.keys = newKeyspace(s.opts.Namespace, s.opts.Deployment)
+	s.scripts.take, s.scripts.amend = newScript(commonSource+takeSource), newScript(commonSource+amendSource)
+	lanes := 1
+	if s.Clustered() {
+		lanes, s.shards = laneCount, &shards{now: time.Now}
+	}
+	s.lanes = make([]combiner, lanes)
+	for i := range s.lanes {
+		s.lanes[i] = combiner{maxWriters: s.opts.Writers, send: s.sender(i), spares: s.spares}
+	}
 	return s
 }
 
-// Take decides all charges together. It returns when ctx ends, whatever Redis
+// Take decides the whole draw. It returns by the deadline of ctx, whatever Redis
 // does; the request may then have been charged. Every error wraps
 // limiter.ErrStore; Cause names its kind.
 func (s *Store) Take(ctx context.Context, d *limiter.Draw) (limiter.Outcome, error) {
@@ -45,58 +63,57 @@ func (s *Store) Take(ctx context.Context, d *limiter.Draw) (limiter.Outcome, err
 	if err := ctx.Err(); err != nil {
 		return limiter.Outcome{}, storeError("take", err)
 	}
-	out, err := s.waiting.take(ctx, s.pack(d.Charges))
+	var out limiter.Outcome
+	var err error
+	if s.shards == nil {
+		out, err = s.takeIn(ctx, 0, d, 0)
+	} else {
+		out, err = s.takeAcross(ctx, d)
+	}
 	if err != nil {
 		return limiter.Outcome{}, storeError("take", err)
 	}
 	return out, nil
 }
 
-// send makes one call.
-func (s *Store) send(ctx context.Context, c *call) (reply, error) {
-	args := []any{c.arg}
+// takeIn decides a draw whose keys lie in one lane.
+func (s *Store) takeIn(ctx context.Context, lane int, d *limiter.Draw, flags byte) (limiter.Outcome, error) {
+	w := s.spares.waiter(ctx)
+	s.keys.pack(&w.req, d, flags)
+	return s.lanes[lane].take(w)
+}
+
+// sender makes the decision calls of a lane.
+func (s *Store) sender(lane int) func(context.Context, *call) (reply, error) {
+	return func(ctx context.Context, c *call) (reply, error) {
+		c.finish()
+		text, err := s.run(ctx, lane, &s.scripts.take, c.keys[:], c.arg)
+		if err != nil {
+			return reply{}, err
+		}
+		return openReply(text, c.replyLen)
+	}
+}
+
+// run makes one call of a script whose keys lie in the lane.
+func (s *Store) run(ctx context.Context, lane int, what *script, keys [][]string, arg []byte) (string, error) {
+	if s.shards != nil {
+		if err := s.shards.enter(lane); err != nil {
+			return "", err
+		}
+	}
+	args := make([]any, 1, 2)
+	args[0] = arg
 	if s.clock != nil {
 		args = append(args, s.clock())
 	}
-	answer, err := s.take.run(ctx, s.client, c.keys, args...)
-	if err != nil {
-		return reply{}, err
+	text, err := what.run(ctx, s.client, keys, args...)
+	if s.shards != nil {
+		err = s.shards.leave(lane, err)
 	}
-	text, ok := answer.(string)
-	if !ok {
-		return reply{}, fmt.Errorf("%w: %T", errReply, answer)
-	}
-	return openReply(text, c.replyLen)
-}
-
-// probeNumbers never refuse a prober and are full again within 2 s.
-func probeNumbers() policy.Numbers { return policy.Numbers{Tokens: 1, Period: 1, Burst: 1_000_000} }
-
-// Ping draws from a bucket of its own, because only a write shows that Redis
-// can serve: a read-only replica or a full memory answers a PING.
-func (s *Store) Ping(ctx context.Context) error {
-	probe := limiter.Charge{Numbers: probeNumbers(), Cost: 1}
-	c := newCall()
-	c.add(request{keys: []string{s.probeKey()}, arg: appendCharge([]byte{1}, &probe)})
-	answer, err := s.send(ctx, c)
-	if err == nil {
-		_, err = answer.next(1)
-	}
-	if err != nil {
-		return storeError("ping", err)
-	}
-	return nil
+	return text, err
 }
 
 func storeError(action string, err error) error {
 	return fmt.Errorf("%s: %w: %w", action, limiter.ErrStore, err)
 }
-
-// Amend is not there yet.
-func (s *Store) Amend(context.Context, string, []limiter.Amendment) error { return limiter.ErrStore }
-
-// Renew is not there yet.
-func (s *Store) Renew(context.Context, []limiter.Lease) ([]bool, error) { return nil, limiter.ErrStore }
-
-// Release is not there yet.
-func (s *Store) Release(context.Context, []limiter.Lease) error { return limiter.ErrStore }

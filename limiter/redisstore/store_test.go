@@ -1,6 +1,7 @@
 package redisstore_test
 
 import (
+	"context"
 	"testing"
 
 	"github.com/redis/go-redis/v9"
@@ -41,10 +42,54 @@ func patient(t testing.TB, url string) *redis.Client {
 	return newClient(t, opts)
 }
 
-func TestStore_Conforms(t *testing.T) {
-	t.Parallel()
-	storetest.Run(t, func(t *testing.T) (limiter.Store, storetest.Clock) {
-		clock := storetest.NewManual()
-		return redisstore.NewVirtual(patient(t, testkit.RedisURL(t)), options, clock.Now), clock
+// conforms runs the suite on the servers behind a URL that newURL starts.
+func conforms(t *testing.T, newURL func(t testing.TB) string) {
+	t.Helper()
+	storetest.Conform(t, func(t *testing.T) storetest.World {
+		url := newURL(t)
+		client, clock := patientTo(t, url), storetest.NewManual()
+		store := redisstore.NewVirtual(client, options, clock.Now)
+		w := storetest.World{
+			Store: store, Clock: clock,
+			Another: func() limiter.Store { return redisstore.NewVirtual(patientTo(t, url), options, clock.Now) },
+			Flush:   func(t testing.TB) { flush(t, client) },
+		}
+		if store.Clustered() {
+			w.Lane = store.Lane
+		}
+		return w
 	})
+}
+
+func TestStore_ConformsOnOneServer(t *testing.T) {
+	t.Parallel()
+	conforms(t, testkit.RedisURL)
+}
+
+// patientTo connects to servers of any kind, with time limits for a busy test
+// machine.
+func patientTo(t testing.TB, url string) redis.UniversalClient {
+	t.Helper()
+	client, err := redisstore.PatientClient(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = client.Close() })
+	return client
+}
+
+// flush empties all servers.
+func flush(t testing.TB, client redis.UniversalClient) {
+	t.Helper()
+	var err error
+	if cluster, is := client.(*redis.ClusterClient); is {
+		err = cluster.ForEachMaster(context.Background(), func(ctx context.Context, node *redis.Client) error {
+			return node.FlushAll(ctx).Err()
+		})
+	} else {
+		err = client.FlushAll(context.Background()).Err()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
 }

@@ -1,194 +1,283 @@
 -- Decides one or several requests, each all-or-nothing, by Redis' clock.
 --
--- KEYS    the distinct rows of all requests
--- ARGV[1] the requests: for each a byte with its number of charges, then per
---         charge  row (2 bytes, index into KEYS)  limit hash (8)  tokens (6)
---         period (6)  burst (6)  cost (6), little-endian
+-- KEYS    the distinct rows of all requests, then the distinct overflow rows, then
+--         the distinct keys of leases and quotas
+-- ARGV[1] the numbers of rows and of overflow rows (2 bytes each), then the
+--         requests. All numbers are little-endian, indexes count from 1 within
+--         their part of KEYS. A request of charges alone is a byte with their
+--         number and per charge
+--           row (2 bytes)  limit hash (8)  tokens (6)  period (6)
+--           burst (6)  cost (6)
+--         Any other begins with the byte 255, a byte of flags (1: shadows are not
+--         to be spent, 2: nothing is to be spent) and a byte each with the numbers
+--         of charges, slots and quotas. Its charges go on with
+--           flags (1: shadow, 2: identifiers are bounded)  extra tokens (6)  and,
+--           if they are bounded, overflow row (2)  gate's hash (8)  tokens (6)
+--           period (6)  burst (6)
+--         a slot is    key (2)  most leases (4)  hold in µs (6)  flags (1: shadow)
+--                      length of the lease's name (1)  name
+--         a quota is   key (2)  cost (7)  amount (7)  cap (7)  end in Unix µs, or 0
+--                      for a lifetime (8)  flags (1: shadow, 2: bill)
 -- returns a string: the time (8), then for each request a byte (1 admitted,
---         0 refused, 2 a row of it is not a string) and per charge  level (8)
---         wait in µs (8), little-endian
---
--- The arithmetic is that of limiter.Bucket, in integers below 2^53. math.fmod is
--- exact and (a - fmod(a,b)) / b is an exact division; % and math.floor(a/b) are
--- not. Rows and records are laid out as docs/redis.md says.
+--         0 refused, 2 a key of it holds another type) and per charge  level (8,
+--         signed)  wait in µs (8)  and, unless it is of charges alone, extra tokens
+--         (6)  flags (1: overflow); per slot  leases held (4)  flags (1: refused);
+--         per quota  units used (8)  flags (1: refused, 2: overage)
 
--- prologue: the tests put their own clock in its place
-local clock = redis.call('TIME')
-local now = clock[1] * 1000000 + clock[2]
-local keep = 1000 -- ms that a full row is kept
--- end of prologue
+local CHARGE, MORE, GATE = '<I2c8I6I6I6I6', '<BI6', '<I2c8I6I6I6'
+local SLOT, QUOTA = '<I2I4I6BB', '<I2I7I7I7I8B'
 
-local call, pack, unpack, sub = redis.call, struct.pack, struct.unpack, string.sub
-local fmod, min, format = math.fmod, math.min, string.format
-local RECORD = '<c8I6I6I6I7I7'
-local CHARGE = '<I2c8I6I6I6I6'
-local FORGET = 1000000 -- µs after which a full bucket is as good as absent
-local MAX_PERIOD = 2678400000000 -- µs; beyond it carry() would not be exact
-local EXACT = 9007199254740992
+local requests = ARGV[1]
+local count, overs, at = unpack('<I2I2', requests)
+local rows = readrows(count)
+local others = count + overs -- where the keys of leases and quotas begin
+local reply, out = { pack('<I8', now) }, 1
+local slots, quotas = {}, {} -- by index into KEYS
 
--- a/b rounded up, or 0 when a is not above 0
-local function ceildiv(a, b)
-  if a <= 0 then return 0 end
-  local r = fmod(a, b)
-  if r == 0 then return a / b end
-  return (a - r) / b + 1
+-- The charges of the request at hand, in lists that all requests share: making
+-- a table for each would cost more than the arithmetic.
+local ROW, HASH, TOKENS, PERIOD, BURST, COST = {}, {}, {}, {}, {}, {}
+local BUCKET, UNITS, WAIT = {}, {}, {}
+
+-- reads one charge and brings its bucket to now; returns where the next begins,
+-- the row, and whether the charge can be paid
+local function readcharge(i, from)
+  local index, hash, tokens, period, burst, cost, after = unpack(CHARGE, requests, from)
+  local row = rows[index]
+  ROW[i], HASH[i], TOKENS[i], PERIOD[i], BURST[i], COST[i] = row, hash, tokens, period, burst, cost
+  return after, row
 end
 
--- µs until a bucket is full, counted from its own time; remembered until the
--- level changes
-local function untilfull(b)
-  local fill = b.fill
-  if not fill then
-    fill = ceildiv(b.burst * b.period - b.units, b.tokens)
-    b.fill = fill
+local function judge(i)
+  local period, burst = PERIOD[i], BURST[i]
+  local b, units = touch(ROW[i], HASH[i], TOKENS[i], period, burst)
+  if not b then units = burst * period end
+  local missing = COST[i] * period - units
+  BUCKET[i], UNITS[i] = b, units
+  if missing > 0 then
+    WAIT[i] = ceildiv(missing, TOKENS[i])
+    return false
   end
-  return fill
+  WAIT[i] = 0
+  return true
 end
 
--- floor(fraction * period / old) for fraction < old <= MAX_PERIOD, by long
--- multiplication in base 256: no value exceeds 256 * 2 * old
-local function scale(fraction, period, old)
-  local q, r = 0, 0
-  for shift = 5, 0, -1 do
-    local digit = fmod((period - fmod(period, 256 ^ shift)) / 256 ^ shift, 256)
-    local a = r * 256 + fraction * digit
-    r = fmod(a, old)
-    q = q * 256 + (a - r) / old
-  end
-  return q
+local function spend(i, tokens)
+  local units = UNITS[i] - tokens * PERIOD[i]
+  UNITS[i] = units
+  setlevel(ROW[i], BUCKET[i], HASH[i], TOKENS[i], PERIOD[i], BURST[i], units)
 end
 
--- the units that a bucket has at now, under its own numbers; its time is not
--- after now
-local function refilled(b)
-  local elapsed = now - b.time
-  if elapsed == 0 then return b.units end
-  if elapsed >= untilfull(b) then return b.burst * b.period end
-  return b.units + elapsed * b.tokens
-end
-
-local function carry(units, old, period, burst)
-  local fraction = fmod(units, old)
-  local whole = (units - fraction) / old
-  if whole >= burst then return burst * period end
-  return whole * period + scale(fraction, period, old)
-end
-
-local function forgotten(b)
-  return now - b.time >= untilfull(b) + FORGET
-end
-
--- a record that cannot have been written by this script means nothing
-local function sane(b)
-  return b.tokens > 0 and b.burst > 0 and b.period > 0 and b.period <= MAX_PERIOD
-    and b.burst * b.period + b.tokens < EXACT and b.units <= b.burst * b.period
-end
-
--- row: value as read or false, records in order, by hash, and whether it has to
--- be written
-local rows = {}
-
-local function readrow(key)
-  local value = redis.pcall('GET', key)
-  local row = { value = value, list = {}, byhash = {}, dirty = false }
-  if type(value) == 'table' then -- WRONGTYPE: fails its own requests, not the others
-    return { broken = true }
-  end
-  if not value then return row end
-  local size = #value
-  if size < 1 or sub(value, 1, 1) ~= '\1' or fmod(size - 1, 40) ~= 0 then
-    row.dirty = true
-    return row
-  end
-  for at = 2, size, 40 do
-    local hash, tokens, period, burst, units, time = unpack(RECORD, value, at)
-    local b = { hash = hash, tokens = tokens, period = period, burst = burst, units = units, time = time, fill = false }
-    if not sane(b) or row.byhash[b.hash] then
-      row.dirty = true
-    else
-      if b.time > now then
-        b.time = now
-        row.dirty = true
-      end
-      if forgotten(b) then
-        row.dirty = true
-      else
-        row.list[#row.list + 1] = b
-        row.byhash[b.hash] = b
-      end
+local function plain(n)
+  local admitted, broken = true, false
+  for i = 1, n do
+    local row
+    at, row = readcharge(i, at)
+    if not row then
+      broken, UNITS[i], WAIT[i] = true, 0, 0
+    elseif not judge(i) then
+      admitted = false
     end
+  end
+  out = out + 1
+  if broken then
+    reply[out] = '\2'
+  elseif admitted then
+    reply[out] = '\1'
+    for i = 1, n do spend(i, COST[i]) end
+  else
+    reply[out] = '\0'
+  end
+  for i = 1, n do reply[out + i] = pack('<i8I8', UNITS[i], WAIT[i]) end
+  out = out + n
+end
+
+-- whether the request may be spent, and whether its shadows may
+local admitted, shadows, broken = true, true, false
+
+local function verdict(pays, shadow)
+  if pays then return end
+  if shadow then shadows = false else admitted = false end
+end
+
+local SHADOW, EXTRA, OVER, GATEROW, GATES = {}, {}, {}, {}, {}
+
+-- an overflow row is read, and with it mended, only when it is needed
+local function overflowrow(index)
+  local at = count + index
+  local row = rows[at]
+  if row == nil then
+    local value = redis.pcall('GET', KEYS[at])
+    row = type(value) ~= 'table' and readrow(value)
+    rows[at] = row
   end
   return row
 end
 
-local function writerow(key, row)
-  local parts, longest = { '\1' }, 0
-  for _, b in ipairs(row.list) do
-    parts[#parts + 1] = pack(RECORD, b.hash, b.tokens, b.period, b.burst, b.units, b.time)
-    local left = untilfull(b) - (now - b.time)
-    if left > longest then longest = left end
+-- A subject that this limit does not know yet takes a token from the gate, or is
+-- counted in the overflow bucket when the gate has none.
+local function knock(i, index, hash, tokens, period, burst)
+  if not ROW[i] or ROW[i][HASH[i]] then return end
+  local row = overflowrow(index)
+  if not row then
+    broken = true
+    return
   end
-  call('SET', key, table.concat(parts), 'PX', format('%.0f', ceildiv(longest, 1000) + keep))
-end
-
--- the charge's level at now; a bucket that was written under other numbers is
--- rewritten even if the request will be refused, else it would go on refilling
--- at the old rate
-local function touch(c)
-  local b = c.row.byhash[c.hash]
-  if not b then return c.burst * c.period end
-  local units = refilled(b)
-  if b.tokens == c.tokens and b.period == c.period and b.burst == c.burst then return units end
-  if b.period ~= c.period then units = carry(units, b.period, c.period, c.burst) end
-  b.tokens, b.period, b.burst = c.tokens, c.period, c.burst
-  b.units, b.time, b.fill = min(units, c.burst * c.period), now, false
-  c.row.dirty = true
-  return b.units
-end
-
-local function spend(c)
-  local b = c.row.byhash[c.hash]
-  if not b then
-    b = { hash = c.hash, tokens = c.tokens, period = c.period, burst = c.burst, units = 0, time = 0, fill = false }
-    c.row.list[#c.row.list + 1] = b
-    c.row.byhash[c.hash] = b
+  local b, units = touch(row, hash, tokens, period, burst)
+  if not b then units = burst * period end
+  if units >= period then
+    GATEROW[i] = row
+    GATES[i] = { b, hash, tokens, period, burst, units - period }
+  else
+    ROW[i], OVER[i], EXTRA[i] = row, true, 0
   end
-  c.units = c.units - c.cost * c.period
-  b.units, b.time, b.fill = c.units, now, false
-  c.row.dirty = true
 end
 
-for i = 1, #KEYS do rows[i] = readrow(KEYS[i]) end
+local function fullcharge(i)
+  local row, flags
+  at, row = readcharge(i, at)
+  flags, EXTRA[i], at = unpack(MORE, requests, at)
+  SHADOW[i], OVER[i], GATEROW[i] = flags == 1 or flags == 3, false, false
+  if flags >= 2 then
+    local index, hash, tokens, period, burst
+    index, hash, tokens, period, burst, at = unpack(GATE, requests, at)
+    knock(i, index, hash, tokens, period, burst)
+  end
+  if row then
+    verdict(judge(i), SHADOW[i])
+  else
+    broken = true
+  end
+end
 
-local reply = { pack('<I8', now) }
-local requests, at = ARGV[1], 1
+local function spendcharge(i)
+  local period = PERIOD[i]
+  local left = UNITS[i] - COST[i] * period
+  local extra = min(EXTRA[i], (left - fmod(left, period)) / period)
+  EXTRA[i] = extra
+  spend(i, COST[i] + extra)
+  if GATEROW[i] then setlevel(GATEROW[i], spread(GATES[i])) end
+end
+
+-- the leases behind a key: the number held, and those that this call adds
+local function leasesof(index)
+  local set = slots[index]
+  if set == nil then
+    local held = heldleases(KEYS[others + index])
+    set = held and { held = held, dirty = false }
+    slots[index] = set
+  end
+  return set
+end
+
+local function readslot()
+  local index, most, hold, flags, length, after = unpack(SLOT, requests, at)
+  local s = { key = KEYS[others + index], set = leasesof(index), hold = hold, shadow = flags == 1, refused = false }
+  s.lease, at = sub(requests, after, after + length - 1), after + length
+  if s.set then
+    s.refused = s.set.held >= most
+    verdict(not s.refused, s.shadow)
+  else
+    broken = true
+  end
+  return s
+end
+
+local function spendslot(s)
+  local expiry = call('ZSCORE', s.key, s.lease)
+  if not expiry or tonumber(expiry) <= now then s.set.held = s.set.held + 1 end
+  hold(s.key, s.lease, s.hold)
+  s.set.dirty = true
+end
+
+local function quotaof(index)
+  local q = quotas[index]
+  if q == nil then
+    local used = readquota(KEYS[others + index])
+    q = used ~= false and { used = used or 0, known = used ~= nil, dirty = false, ends = 0 }
+    quotas[index] = q
+  end
+  return q
+end
+
+local function readperiod()
+  local index, cost, amount, cap, ends, flags, after = unpack(QUOTA, requests, at)
+  at = after
+  local q = { counter = quotaof(index), cost = cost, amount = amount, shadow = fmod(flags, 2) == 1, bill = flags >= 2 }
+  if q.counter then
+    q.refused = cost > cap - q.counter.used
+    q.counter.ends = ends
+    verdict(not q.refused, q.shadow)
+  else
+    broken = true
+  end
+  return q
+end
+
+local function spendquota(q)
+  local c = q.counter
+  c.used, c.dirty, c.known = c.used + q.cost, true, true
+  q.overage = q.bill and c.used > q.amount
+end
+
+local function spendall(n, places, periods)
+  for i = 1, n do
+    if shadows or not SHADOW[i] then spendcharge(i) else EXTRA[i] = 0 end
+  end
+  for _, s in ipairs(places) do
+    if shadows or not s.shadow then spendslot(s) end
+  end
+  for _, q in ipairs(periods) do
+    if shadows or not q.shadow then spendquota(q) end
+  end
+end
+
+local function add(text)
+  out = out + 1
+  reply[out] = text
+end
+
+local function full()
+  local flags, n, slotcount, quotacount = byte(requests, at, at + 3)
+  local places, periods = {}, {}
+  at = at + 4
+  admitted, shadows, broken = true, true, false
+  for i = 1, n do fullcharge(i) end
+  for i = 1, slotcount do places[i] = readslot() end
+  for i = 1, quotacount do periods[i] = readperiod() end
+  if flags == 1 or flags == 3 then shadows = false end
+  if admitted and not broken and flags < 2 then
+    spendall(n, places, periods)
+  else
+    for i = 1, n do EXTRA[i] = 0 end
+  end
+  add(broken and '\2' or admitted and '\1' or '\0')
+  for i = 1, n do
+    if broken then UNITS[i], WAIT[i] = 0, 0 end
+    add(pack('<i8I8I6B', UNITS[i], WAIT[i], EXTRA[i], OVER[i] and 1 or 0))
+  end
+  for _, s in ipairs(places) do add(pack('<I4B', s.set and s.set.held or 0, s.refused and 1 or 0)) end
+  for _, q in ipairs(periods) do
+    add(pack('<I8B', q.counter and q.counter.used or 0, (q.refused and 1 or 0) + (q.overage and 2 or 0)))
+  end
+end
+
 while at <= #requests do
-  local charges, admitted, broken, count = {}, true, false, string.byte(requests, at)
+  local n = byte(requests, at)
   at = at + 1
-  for i = 1, count do
-    local index, hash, tokens, period, burst, cost, after = unpack(CHARGE, requests, at)
-    local c = {
-      row = rows[index], hash = hash, tokens = tokens, period = period, burst = burst, cost = cost, units = 0, wait = 0,
-    }
-    at = after
-    if c.row.broken then
-      broken, admitted = true, false
-    else
-      c.units = touch(c)
-      c.wait = ceildiv(c.cost * c.period - c.units, c.tokens)
-      if c.wait > 0 then admitted = false end
-    end
-    charges[i] = c
-  end
-  reply[#reply + 1] = broken and '\2' or admitted and '\1' or '\0'
-  for i = 1, count do
-    local c = charges[i]
-    if admitted then spend(c) end
-    reply[#reply + 1] = pack('<I8I8', c.units, c.wait)
-  end
+  if n == 255 then full() else plain(n) end
 end
 
-for i, row in ipairs(rows) do
-  if row.dirty or (row.value and call('PTTL', KEYS[i]) == -1) then writerow(KEYS[i], row) end
+writerows(rows, others)
+for index, set in pairs(slots) do
+  if set and set.dirty then expireleases(KEYS[others + index]) end
+end
+for index, q in pairs(quotas) do
+  local key = KEYS[others + index]
+  if q and q.dirty then
+    call('SET', key, format('%.0f', q.used), 'PX', quotattl(q.ends))
+  elseif q and q.known and (q.ends == 0 or call('PTTL', key) == -1) then
+    call('PEXPIRE', key, quotattl(q.ends))
+  end
 end
 return table.concat(reply)

@@ -2,144 +2,250 @@ package redisstore
 
 import (
 	"encoding/binary"
-	"errors"
-	"fmt"
 
 	"github.com/headgate/headgate/limiter"
 	"github.com/headgate/headgate/policy"
 )
 
-// Statuses of one request in the script's reply.
+// Lengths in the script's argument: of a charge, and of what goes before the
+// requests.
 const (
-	statusRefused  = 0
-	statusAdmitted = 1
-	statusBroken   = 2
+	chargeBytes = 2 + 8 + 4*6
+	headBytes   = 2 + 2
 )
 
-// chargeBytes is the length of one charge in the script's argument.
-const chargeBytes = 2 + 8 + 4*6
+// fullForm begins a request that is more than charges.
+const fullForm = 255
 
-// levelBytes is the length of one charge's level in the script's reply.
-const levelBytes = 8 + 8
+// Flags in the script's argument.
+const (
+	withholdShadows = 1 // of a request: its shadows are not to be spent
+	spendNothing    = 2 // of a request: decide only
+	shadowFlag      = 1 // of a charge, slot or quota
+	boundedFlag     = 2 // of a charge: its identifiers are bounded
+	billFlag        = 2 // of a quota
+)
 
-// errReply says that the script's answer has not the shape that was asked for.
-var errReply = errors.New("reply has another shape")
+// keyPart says in which part of KEYS a key stands.
+type keyPart byte
 
-// errRow says that a request's row holds something that is not a row.
-var errRow = fmt.Errorf("%w: it holds another type", limiter.ErrRow)
+const (
+	rowKeys      keyPart = iota // rows that are looked at in any case
+	overflowKeys                // overflow rows
+	otherKeys                   // leases, quotas, and an amendment's mark
+	keyParts
+)
 
-// request is one request on its way to the script: the key of each charge's row
-// and the packed charges, whose places of rows call.add fills in.
-type request struct {
-	keys []string
-	arg  []byte
+// ref is a place in a request's argument that an index of a key goes to.
+type ref struct {
+	part      keyPart
+	at        int // in arg; -1 for nowhere
+	from, end int // of the key in text
 }
 
-// pack copies what the script needs, so that the charges stay the caller's.
-func (s *Store) pack(charges []limiter.Charge) request {
-	r := request{keys: make([]string, len(charges)), arg: make([]byte, 0, 1+len(charges)*chargeBytes)}
-	r.arg = append(r.arg, byte(len(charges)))
-	for i := range charges {
-		r.keys[i] = s.RowKey(charges[i].Row)
-		if i > 0 && charges[i].Row == charges[i-1].Row { //nolint:gosec // i > 0
-			r.keys[i] = r.keys[i-1]
-		}
-		r.arg = appendCharge(r.arg, &charges[i])
+// shape is what the answer to a request is made of.
+type shape struct {
+	charges, slots, quotas int
+	full                   bool
+}
+
+func (s shape) replyBytes() int {
+	if !s.full {
+		return 1 + s.charges*levelBytes
 	}
-	return r
+	return 1 + s.charges*fullLevelBytes + s.slots*slotBytes + s.quotas*quotaBytes
+}
+
+// request is one request on its way to a script: its packed argument, and the
+// keys that call.add finds a place for. It is used again for other requests.
+type request struct {
+	shape shape
+	arg   []byte
+	text  []byte // the keys, one after the other
+	refs  []ref
+}
+
+func (r *request) reset() {
+	r.shape, r.arg, r.text, r.refs = shape{}, r.arg[:0], r.text[:0], r.refs[:0]
+}
+
+// key appends a place for the index of the key that write appends to the text.
+func (r *request) key(part keyPart, write func(b []byte) []byte) {
+	from := len(r.text)
+	r.text = write(r.text)
+	r.refs = append(r.refs, ref{part, len(r.arg), from, len(r.text)})
+	r.arg = append(r.arg, 0, 0)
+}
+
+// again appends a place for the index of the row's key that came last.
+func (r *request) again() {
+	last := len(r.refs) - 1
+	for r.refs[last].part != rowKeys {
+		last--
+	}
+	same := r.refs[last]
+	same.at = len(r.arg)
+	r.refs = append(r.refs, same)
+	r.arg = append(r.arg, 0, 0)
+}
+
+// pack packs what a script needs of a draw, so that the draw stays the caller's.
+func (k *keyspace) pack(r *request, d *limiter.Draw, flags byte) {
+	r.reset()
+	r.shape = shape{len(d.Charges), len(d.Slots), len(d.Quotas), flags != 0 || !plain(d)}
+	if r.shape.full {
+		r.arg = append(r.arg, fullForm, flags)
+	}
+	r.arg = append(r.arg, byte(len(d.Charges)))
+	if r.shape.full {
+		r.arg = append(r.arg, byte(len(d.Slots)), byte(len(d.Quotas)))
+	}
+	for i := range d.Charges {
+		c := &d.Charges[i]
+		if i > 0 && c.Row == d.Charges[i-1].Row {
+			r.again()
+		} else {
+			r.key(rowKeys, func(b []byte) []byte { return k.appendRow(b, c.Row) })
+		}
+		r.arg = appendCharge(r.arg, c)
+		if r.shape.full {
+			k.packMore(r, c)
+		}
+	}
+	for i := range d.Slots {
+		k.packSlot(r, &d.Slots[i])
+	}
+	for i := range d.Quotas {
+		k.packQuota(r, &d.Quotas[i])
+	}
+}
+
+// plain: nothing but charges that are no more than that.
+func plain(d *limiter.Draw) bool {
+	if len(d.Slots) > 0 || len(d.Quotas) > 0 {
+		return false
+	}
+	for i := range d.Charges {
+		if c := &d.Charges[i]; c.Extra > 0 || c.Shadow || c.Identifiers > 0 {
+			return false
+		}
+	}
+	return true
 }
 
 func appendCharge(b []byte, c *limiter.Charge) []byte {
-	b = append(b, 0, 0) // place of the row
 	b = binary.LittleEndian.AppendUint64(b, c.Hash)
-	b = appendUint48(b, c.Numbers.Tokens)
-	b = appendUint48(b, c.Numbers.Period)
-	b = appendUint48(b, c.Numbers.Burst)
-	return appendUint48(b, c.Cost)
+	b = appendNumbers(b, c.Numbers)
+	return appendUint(b, 6, c.Cost)
 }
 
-func appendUint48(b []byte, v int64) []byte {
-	return append(b, byte(v), byte(v>>8), byte(v>>16), byte(v>>24), byte(v>>32), byte(v>>40))
+func appendNumbers(b []byte, n policy.Numbers) []byte {
+	b = appendUint(b, 6, n.Tokens)
+	b = appendUint(b, 6, n.Period)
+	return appendUint(b, 6, n.Burst)
 }
 
-// call is one or several requests in one call of the script: the distinct keys
-// of their rows and the packed requests. Layout in take.lua.
+// appendUint appends the lowest bytes of v, little-endian.
+func appendUint(b []byte, bytes int, v int64) []byte {
+	for range bytes {
+		b = append(b, byte(v))
+		v >>= 8
+	}
+	return b
+}
+
+func (k *keyspace) packMore(r *request, c *limiter.Charge) {
+	flags := flag(c.Shadow, shadowFlag) | flag(c.Identifiers > 0, boundedFlag)
+	r.arg = appendUint(append(r.arg, flags), 6, c.Extra)
+	if c.Identifiers > 0 {
+		r.key(overflowKeys, func(b []byte) []byte { return k.appendOverflow(b, c.Row) })
+		r.arg = binary.LittleEndian.AppendUint64(r.arg, ^c.Hash)
+		r.arg = appendNumbers(r.arg, limiter.IdentifierNumbers(c.Numbers, c.Identifiers))
+	}
+}
+
+func (k *keyspace) packSlot(r *request, s *limiter.Slot) {
+	r.key(otherKeys, func(b []byte) []byte { return k.appendPart(b, 'z', s.Row, s.Hash, 0) })
+	r.arg = appendUint(r.arg, 4, s.Max)
+	r.arg = appendUint(r.arg, 6, s.HoldMicros)
+	r.arg = append(r.arg, flag(s.Shadow, shadowFlag), byte(len(s.Lease)))
+	r.arg = append(r.arg, s.Lease...)
+}
+
+func (k *keyspace) packQuota(r *request, q *limiter.Quota) {
+	r.key(otherKeys, func(b []byte) []byte { return k.appendPart(b, 'q', q.Row, q.Hash, q.Start) })
+	most := q.Amount
+	if q.Bill {
+		if most = q.Most; most == 0 {
+			most = policy.MaxUnits - 1
+		}
+	}
+	r.arg = appendUint(r.arg, 7, q.Cost)
+	r.arg = appendUint(r.arg, 7, q.Amount)
+	r.arg = appendUint(r.arg, 7, most)
+	r.arg = appendUint(r.arg, 8, q.End)
+	r.arg = append(r.arg, flag(q.Shadow, shadowFlag)|flag(q.Bill, billFlag))
+}
+
+func flag(set bool, bit byte) byte {
+	if set {
+		return bit
+	}
+	return 0
+}
+
+// call is one or several requests in one call of a script: the distinct keys,
+// by part, and the packed requests. Layout in take.lua.
 type call struct {
-	keys     []string
-	index    map[string]int // 1-based place in keys
+	keys     [keyParts][]string
+	index    map[string]uint16 // 1-based place in its part
 	arg      []byte
-	charges  []int // of each request
+	shapes   []shape
 	replyLen int
 }
 
-func newCall() *call { return &call{index: map[string]int{}, replyLen: 8} }
-
-func (c *call) add(r request) {
-	start := len(c.arg)
-	c.arg = append(c.arg, r.arg...)
-	for i, key := range r.keys {
-		at := c.arg[start+1+i*chargeBytes:]
-		binary.LittleEndian.PutUint16(at, uint16(c.place(key)))
-	}
-	c.charges = append(c.charges, len(r.keys))
-	c.replyLen += 1 + len(r.keys)*levelBytes
+func newCall() *call {
+	return &call{index: map[string]uint16{}, arg: make([]byte, headBytes, 256), replyLen: 8}
 }
 
-func (c *call) place(key string) int {
-	at := c.index[key]
-	if at == 0 {
-		c.keys = append(c.keys, key)
-		at = len(c.keys)
-		c.index[key] = at
+// reset makes the call as good as new.
+func (c *call) reset() {
+	for part := range c.keys {
+		clear(c.keys[part])
+		c.keys[part] = c.keys[part][:0]
 	}
+	clear(c.index)
+	c.arg, c.shapes, c.replyLen = append(c.arg[:0], make([]byte, headBytes)...), c.shapes[:0], 8
+}
+
+// add adds a request whose keys all lie in the call's lane, if it has one.
+func (c *call) add(r *request) {
+	start := len(c.arg)
+	c.arg = append(c.arg, r.arg...)
+	for i := range r.refs {
+		at := &r.refs[i]
+		place := c.place(at.part, r.text[at.from:at.end])
+		if at.at >= 0 {
+			binary.LittleEndian.PutUint16(c.arg[start+at.at:], place)
+		}
+	}
+	c.shapes = append(c.shapes, r.shape)
+	c.replyLen += r.shape.replyBytes()
+}
+
+func (c *call) place(part keyPart, key []byte) uint16 {
+	if at, known := c.index[string(key)]; known {
+		return at
+	}
+	text := string(key)
+	c.keys[part] = append(c.keys[part], text)
+	at := uint16(len(c.keys[part]))
+	c.index[text] = at
 	return at
 }
 
-// reply reads the script's answer, request by request in the order of add.
-type reply struct {
-	nowMicros int64
-	rest      []byte
-}
-
-// openReply checks that the answer has exactly the given length and begins with
-// a time; anything else is an error, never an admission or a refusal.
-func openReply(text string, length int) (reply, error) {
-	if len(text) != length || length < 8 {
-		return reply{}, fmt.Errorf("%w: %d bytes instead of %d", errReply, len(text), length)
-	}
-	r := reply{rest: []byte(text)}
-	r.nowMicros = r.number()
-	if r.nowMicros < 0 {
-		return reply{}, fmt.Errorf("%w: time out of range", errReply)
-	}
-	return r, nil
-}
-
-// next is the outcome of the next request.
-func (r *reply) next(charges int) (limiter.Outcome, error) {
-	status := r.rest[0]
-	r.rest = r.rest[1:]
-	out := limiter.Outcome{Admitted: status == statusAdmitted, NowMicros: r.nowMicros, Levels: make([]limiter.Level, charges)}
-	bad := false
-	for i := range out.Levels {
-		out.Levels[i] = limiter.Level{Units: r.number(), WaitMicros: r.number()}
-		bad = bad || out.Levels[i].Units < 0 || out.Levels[i].WaitMicros < 0
-	}
-	switch {
-	case status == statusBroken:
-		return limiter.Outcome{}, errRow
-	case status > statusBroken || bad:
-		return limiter.Outcome{}, fmt.Errorf("%w: status %d, number out of range %t", errReply, status, bad)
-	}
-	return out, nil
-}
-
-// number reads eight bytes; -1 stands for what the script cannot have meant.
-func (r *reply) number() int64 {
-	v := binary.LittleEndian.Uint64(r.rest)
-	r.rest = r.rest[8:]
-	if v >= policy.MaxUnits {
-		return -1
-	}
-	return int64(v)
+// finish writes what goes before the requests.
+func (c *call) finish() {
+	binary.LittleEndian.PutUint16(c.arg, uint16(len(c.keys[rowKeys])))
+	binary.LittleEndian.PutUint16(c.arg[2:], uint16(len(c.keys[overflowKeys])))
 }
