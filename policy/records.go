@@ -141,7 +141,7 @@ type Heartbeat struct {
 	AuditHead      int64     `json:"audit_head"`
 	Mode           Mode      `json:"mode"`
 	Cause          string    `json:"cause,omitempty"` // why the mode is degraded, one word
-	Breaker        string    `json:"breaker"` // closed, open, half-open
+	Breaker        string    `json:"breaker"`         // closed, open, half-open
 	LeasesHeld     int64     `json:"leases_held"`
 	RedisRTTMicros int64     `json:"redis_rtt_us"`
 	ClockOffsetMS  int64     `json:"clock_offset_ms"` // replica clock minus Redis clock

@@ -84,7 +84,9 @@ func (c *gatewayCmd) Run(ctx context.Context) error {
 }
 
 // hooks tells the gateway what its feeds have taken in. They are made first.
-type hooks struct{ gateway atomic.Pointer[gateway.Gateway] }
+type hooks struct {
+	gateway atomic.Pointer[gateway.Gateway]
+}
 
 func (h *hooks) record(kind policy.RecordKind, id string) {
 	if g := h.gateway.Load(); g != nil {
