@@ -10,7 +10,8 @@ type visit struct {
 	fragments map[string]*ast.FragmentDefinition
 	priced    map[place]*price // nil while the fragment is being priced
 	values    values
-	level     int
+	level     int // of sets within each other
+	steps     int // selections that were priced
 }
 
 // place is a fragment where it is used.
@@ -48,6 +49,7 @@ func (v *visit) set(selections ast.SelectionSet, in scope) (price, error) {
 	}
 	var total price
 	for _, s := range selections {
+		v.steps++
 		one, err := v.selection(s, in)
 		if err != nil {
 			return price{}, err
