@@ -133,10 +133,3 @@ func (s *Store) Release(ctx context.Context, of []limiter.Lease) error {
 	}
 	return nil
 }
-
-// Rows is the number of subjects whose buckets are remembered at present.
-func (s *Store) Rows() int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return len(s.rows)
-}

@@ -148,7 +148,7 @@ func r027(t *testing.T, w World) {
 	for i := range calls {
 		by := []limiter.Draw{
 			{Charges: []limiter.Charge{Draw(row, "l", n, 1)}, Slots: []limiter.Slot{slotOf(row, 3, 2+i, time.Hour)}}, // by the limit
-			{Slots: []limiter.Slot{slotOf(row, 2, 2+i, time.Hour)}},                                                 // by concurrency
+			{Slots: []limiter.Slot{slotOf(row, 2, 2+i, time.Hour)}},                                                  // by concurrency
 		}
 		for _, d := range by {
 			if out := w.decide(t, d); out.Admitted || out.Slots[0].Active != 2 {

@@ -87,16 +87,24 @@ type amended struct {
 func agreesWithModel(t *testing.T, w World) {
 	length := max(1, w.steps(t)/traces())
 	rapid.Check(t, func(rt *rapid.T) {
-		defer rewind(w.Clock)()
-		tr := &trace{World: w, t: t, rt: rt, model: NewModel(), calm: rapid.Bool().Draw(rt, "calm")}
-		tr.numbers = rapid.SliceOfN(rapid.Custom(anyNumbers), 1, 4).Draw(rt, "numbers")
-		tr.flush()
-		for i := range length {
-			if err := tr.step(); err != nil {
-				rt.Fatalf("step %d: %v", i, err)
-			}
+		if err := w.trace(t, rt, length); err != nil {
+			rt.Fatal(err)
 		}
 	})
+}
+
+// trace makes one random trace and tells where it left the model's.
+func (w World) trace(t *testing.T, rt *rapid.T, length int) error {
+	defer rewind(w.Clock)()
+	tr := &trace{World: w, t: t, rt: rt, model: NewModel(), calm: rapid.Bool().Draw(rt, "calm")}
+	tr.numbers = rapid.SliceOfN(rapid.Custom(anyNumbers), 1, 4).Draw(rt, "numbers")
+	tr.flush()
+	for i := range length {
+		if err := tr.step(); err != nil {
+			return fmt.Errorf("step %d: %w", i, err)
+		}
+	}
+	return nil
 }
 
 // rewind remembers the clock's time and returns what sets it back to it.
@@ -107,7 +115,7 @@ func rewind(clock Clock) func() {
 
 func (tr *trace) flush() {
 	if tr.Flush == nil {
-		tr.rt.Fatal("World.Flush is not set")
+		tr.t.Fatal("World.Flush is not set")
 	}
 	tr.Flush(tr.t)
 	tr.model.Flush()
