@@ -32,6 +32,14 @@ type DirectoryFeed interface {
 	FinishDirectory(ctx context.Context, epoch string) (policy.Place, error)
 }
 
+// DirectoryMender is a DirectoryFeed that can also compare all records with
+// what Redis has, and put back what differs, while the directory stays in use.
+type DirectoryMender interface {
+	// MendDirectory returns the place after it. servers is FeedState.Servers from
+	// before; records calls put with every record there is.
+	MendDirectory(ctx context.Context, servers string, records func(put func(context.Context, []policy.SignedRecord) error) error) (policy.Place, error)
+}
+
 // FleetFeed reads what replicas report.
 type FleetFeed interface {
 	Replicas(ctx context.Context) ([]policy.Heartbeat, error)

@@ -138,6 +138,8 @@ func (r *Relay) round(ctx context.Context) error {
 		if err := r.refill(ctx); err != nil {
 			return fmt.Errorf("fill the directory: %w", err)
 		}
+	} else if err := r.mend(ctx, state); err != nil {
+		return fmt.Errorf("compare the directory: %w", err)
 	}
 	if err := r.drain(ctx); err != nil {
 		return err

@@ -3,6 +3,7 @@ package console
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"time"
 
@@ -70,8 +71,11 @@ func (r *Relay) record(ctx context.Context, tx Tx, row OutboxRow) (policy.Signed
 }
 
 func (r *Relay) tenantRecord(t Tenant) (policy.SignedRecord, error) {
-	return policy.SignRecord(r.d.Signer, r.d.Deployment, policy.RecordTenant, t.ID, t.Seq,
-		policy.TenantRecord{ID: t.ID, Plan: t.Plan, State: t.State})
+	rec := policy.TenantRecord{ID: t.ID, Plan: t.Plan, State: t.State, TimeZone: t.TimeZone}
+	if rec.TimeZone == "UTC" {
+		rec.TimeZone = "" // the default of a tenant, which says nothing against the plan's
+	}
+	return policy.SignRecord(r.d.Signer, r.d.Deployment, policy.RecordTenant, t.ID, t.Seq, rec)
 }
 
 func (r *Relay) keyRecord(k KeyVersion) (policy.SignedRecord, error) {
@@ -87,16 +91,10 @@ func (r *Relay) refill(ctx context.Context) error {
 	if err := r.d.Feed.BeginDirectory(ctx); err != nil {
 		return err
 	}
-	since := r.d.now().Add(-keepFinal)
-	tenants, err := fill(ctx, r, func(tx Tx, after string) ([]Tenant, error) {
-		return tx.DirectoryTenants(ctx, after, since, relayBatch)
-	}, r.tenantRecord)
-	if err != nil {
+	total, err := r.fillAll(ctx, func(ctx context.Context, records []policy.SignedRecord) error {
+		_, err := r.d.Feed.PutRecords(ctx, records)
 		return err
-	}
-	keys, err := fill(ctx, r, func(tx Tx, after string) ([]KeyVersion, error) {
-		return tx.DirectoryKeys(ctx, after, since, relayBatch)
-	}, r.keyRecord)
+	})
 	if err != nil {
 		return err
 	}
@@ -107,12 +105,53 @@ func (r *Relay) refill(ctx context.Context) error {
 	if err := r.setPlace(ctx, place); err != nil {
 		return err
 	}
-	r.d.Log.InfoContext(ctx, "directory filled", "tenants", tenants, "keys", keys, "took", time.Since(begun))
+	r.d.Log.InfoContext(ctx, "directory filled", "records", total, "took", time.Since(begun))
 	return nil
 }
 
+// mend compares the directory with the database after a server restarted or a
+// replica took over: its last records may be lost, and a key that was revoked
+// among them be accepted again, while nothing else shows it.
+func (r *Relay) mend(ctx context.Context, state policy.FeedState) error {
+	mender, ok := r.d.Feed.(DirectoryMender)
+	if !ok || state.Servers == "" || state.Servers == state.Compared {
+		return nil
+	}
+	begun, total := time.Now(), 0
+	place, err := mender.MendDirectory(ctx, state.Servers, func(put func(context.Context, []policy.SignedRecord) error) (err error) {
+		total, err = r.fillAll(ctx, put)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	if r.directoryLost(place) {
+		return errors.New("the directory was lost while it was compared")
+	}
+	if err := r.setPlace(ctx, place); err != nil {
+		return err
+	}
+	r.d.Log.InfoContext(ctx, "directory compared after a change of servers", "records", total, "took", time.Since(begun))
+	return nil
+}
+
+// fillAll puts every record there is, tenants first, and returns how many.
+func (r *Relay) fillAll(ctx context.Context, put func(context.Context, []policy.SignedRecord) error) (int, error) {
+	since := r.d.now().Add(-keepFinal)
+	tenants, err := fill(ctx, r, put, func(tx Tx, after string) ([]Tenant, error) {
+		return tx.DirectoryTenants(ctx, after, since, relayBatch)
+	}, r.tenantRecord)
+	if err != nil {
+		return 0, err
+	}
+	keys, err := fill(ctx, r, put, func(tx Tx, after string) ([]KeyVersion, error) {
+		return tx.DirectoryKeys(ctx, after, since, relayBatch)
+	}, r.keyRecord)
+	return tenants + keys, err
+}
+
 // fill sends all rows of one kind, in steps, and returns how many.
-func fill[T any](ctx context.Context, r *Relay, list func(Tx, string) ([]T, error), sign func(T) (policy.SignedRecord, error)) (int, error) {
+func fill[T any](ctx context.Context, r *Relay, put func(context.Context, []policy.SignedRecord) error, list func(Tx, string) ([]T, error), sign func(T) (policy.SignedRecord, error)) (int, error) {
 	after, total := "", 0
 	for {
 		var rows []T
@@ -130,7 +169,7 @@ func fill[T any](ctx context.Context, r *Relay, list func(Tx, string) ([]T, erro
 			}
 		}
 		ask, cancel := context.WithTimeout(ctx, relayTimeout)
-		_, err = r.d.Feed.PutRecords(ask, signed)
+		err = put(ask, signed)
 		cancel()
 		if err != nil {
 			return total, err

@@ -153,6 +153,65 @@ func TestRelay_DirectoryThatWasRewoundByTheTimeOfAWriteIsFilledAgain(t *testing.
 	e.feed.until(t, "all four", func() bool { return len(e.feed.records) == 4 && e.feed.fills == 2 })
 }
 
+// mendingFeed is a feed on servers that can be replaced.
+type mendingFeed struct {
+	*fakeFeed
+	servers, compared *string
+	mended            *int
+}
+
+func (f mendingFeed) State(ctx context.Context) (policy.FeedState, error) {
+	s, err := f.fakeFeed.State(ctx)
+	defer f.lock()()
+	s.Servers, s.Compared = *f.servers, *f.compared
+	return s, err
+}
+
+func (f mendingFeed) MendDirectory(ctx context.Context, servers string, records func(func(context.Context, []policy.SignedRecord) error) error) (policy.Place, error) {
+	err := records(func(_ context.Context, batch []policy.SignedRecord) error {
+		defer f.lock()()
+		for _, r := range batch {
+			if f.records[r.ID].Seq < r.Seq {
+				f.records[r.ID] = r
+				*f.mended++
+			}
+		}
+		return nil
+	})
+	defer f.lock()()
+	*f.compared = servers
+	f.ring()
+	return f.place, err
+}
+
+func TestRelay_R05_WhatAFailoverLostIsPutBackWhileTheDirectoryStays(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	feed := mendingFeed{e.feed, new(string), new(string), new(int)}
+	*feed.servers, *feed.compared = "a", "a"
+	e.deps.Feed = feed
+	e.relay(t)
+	out := e.issue(t, e.tenant(t, "A").ID)
+	kid := out.KeyVersion.KID
+	if _, err := e.keys.Revoke(e.ctx, owner, kid, "leak"); err != nil {
+		t.Fatal(err)
+	}
+	e.feed.until(t, "revocation", func() bool { return e.feed.place.Epoch != "" && e.feed.records[kid].Seq > 1 })
+	waitDrained(t, e)
+	e.feed.set(func() {
+		revoked := e.feed.records[kid]
+		revoked.Seq--
+		e.feed.records[kid] = revoked // as it was before, on the server that takes over
+		*feed.servers = "b"
+	})
+	e.feed.until(t, "comparison", func() bool { return *feed.compared == "b" })
+	e.feed.set(func() {
+		if *feed.mended != 1 || e.feed.fills != 1 {
+			t.Errorf("%d records put back, %d fills; want one and the first", *feed.mended, e.feed.fills)
+		}
+	})
+}
+
 func TestRelay_RestartDoesNotFillAgain(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t)
