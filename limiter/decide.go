@@ -107,10 +107,13 @@ func (l *Limiter) decideByStore(ctx context.Context, req Request, now int64, pai
 	}
 	l.deliverClaims(&asked, r)
 	d := asked.decision(&req, r.out)
-	if !r.out.Admitted && !req.Peek {
-		paid.refund()
-		l.remember(&asked, &req, r, mark)
+	if req.Peek {
+		return d
 	}
+	if !r.out.Admitted {
+		paid.refund()
+	}
+	l.remember(&asked, &req, r, mark)
 	return d
 }
 

@@ -20,10 +20,10 @@ const (
 	denyGroups = 1024 // tenants are forgotten by groups of hashes
 )
 
-// denied remembers refusals. What it keeps of a bucket is the level at a refusal,
-// as of the time when the call was sent: the level can only have been lower since
-// than that plus the refill, so whatever costs more would be refused by the store
-// too. Reads take no lock. It is bounded: a newcomer takes the place of whichever
+// denied remembers refusals, and buckets that would refuse the same request again.
+// What it keeps of a bucket is the level of an answer, as of the time when the call
+// was sent: since then the level can only have been lower than that plus the refill,
+// so whatever costs more would be refused by the store too. Reads take no lock. It is bounded: a newcomer takes the place of whichever
 // entry of its group ends first.
 type denied struct {
 	seed   maphash.Seed
@@ -129,6 +129,27 @@ func (d *denied) put(e *denial) {
 		}
 	}
 	set[at].Store(e)
+}
+
+// known reports whether something is kept of the key, true or not.
+func (d *denied) known(key *denyKey) bool {
+	set := d.set(key)
+	for i := range set {
+		if e := set[i].Load(); e != nil && e.key == *key {
+			return true
+		}
+	}
+	return false
+}
+
+// drop forgets what is kept of the key.
+func (d *denied) drop(key *denyKey) {
+	set := d.set(key)
+	for i := range set {
+		if e := set[i].Load(); e != nil && e.key == *key {
+			set[i].CompareAndSwap(e, nil)
+		}
+	}
 }
 
 // wait is how long a request of that cost is refused for, and how long it has

@@ -11,3 +11,14 @@ func (l *Limiter) FallbackSize() int {
 	defer l.fallback.mu.Unlock()
 	return len(l.fallback.buckets)
 }
+
+// Denials is the number of refusals that are remembered.
+func (l *Limiter) Denials() int {
+	n := 0
+	for i := range l.denied.places {
+		if l.denied.places[i].Load() != nil {
+			n++
+		}
+	}
+	return n
+}

@@ -126,29 +126,45 @@ func (l *Limiter) deniedQuota(q *Quota, now int64) (used int64, refuses bool) {
 	return e.used, true
 }
 
-// remember keeps what a refusal says of the buckets and counters that refused.
+// remember keeps what an answer says of buckets that cannot pay the same again, and
+// of counters that refused. Of a bucket that can, it brings up to date what is
+// known: the level fell, or it was counted by other numbers.
 func (l *Limiter) remember(a *asking, req *Request, r reply, mark uint64) {
-	entry := func(key denyKey, last int64) denial {
-		return denial{key: key, mark: mark, sent: r.sent, received: r.received, until: r.sent + last}
+	if len(l.denied.places) == 0 {
+		return
 	}
 	for at := range a.draw.Charges {
-		c, level := &a.draw.Charges[at], r.out.Levels[at]
-		if level.WaitMicros == 0 || c.Shadow || level.Overflow || level.Unknown {
-			continue
+		c, level := &a.draw.Charges[at], &r.out.Levels[at]
+		key := denyKey{row: c.Row, hash: c.Hash}
+		switch {
+		case level.Unknown:
+		case c.Shadow || level.Overflow:
+			l.denied.drop(&key)
+		case level.Units < c.Cost*c.Numbers.Period || l.denied.known(&key):
+			last := min(l.remembered(req, c), UntilFull(level.Units, c.Numbers))
+			l.denied.put(&denial{
+				key: key, mark: mark, sent: r.sent, received: r.received, until: r.sent + last,
+				numbers: c.Numbers, units: level.Units,
+			})
 		}
-		last := int64(denyMicros)
-		if req.Settles || l.cfg.LeaseGlobal || l.marked(c) {
-			last = denyShortMicros
-		}
-		e := entry(denyKey{row: c.Row, hash: c.Hash}, min(last, UntilFull(level.Units, c.Numbers)))
-		e.numbers, e.units = c.Numbers, level.Units
-		l.denied.put(&e)
 	}
 	for at := range a.draw.Quotas {
-		if q := &a.draw.Quotas[at]; r.out.Quotas[at].Refused && !q.Shadow {
-			e := entry(denyKey{row: q.Row, hash: q.Hash, start: q.Start, quota: true}, denyShortMicros)
-			e.used, e.most = r.out.Quotas[at].Used, q.cap()
-			l.denied.put(&e)
+		q, level := &a.draw.Quotas[at], &r.out.Quotas[at]
+		if !level.Refused || q.Shadow {
+			continue
 		}
+		l.denied.put(&denial{
+			key:  denyKey{row: q.Row, hash: q.Hash, start: q.Start, quota: true},
+			mark: mark, sent: r.sent, received: r.received, until: r.sent + denyShortMicros,
+			used: level.Used, most: q.cap(),
+		})
 	}
+}
+
+// remembered is for how long a bucket's level is remembered, in µs.
+func (l *Limiter) remembered(req *Request, c *Charge) int64 {
+	if req.Settles || l.cfg.LeaseGlobal || l.marked(c) {
+		return denyShortMicros
+	}
+	return denyMicros
 }

@@ -26,10 +26,8 @@ func (l *Limiter) Settle(ctx context.Context, id string, draw *Draw, delta int64
 		return fmt.Errorf("settle: %w", err)
 	}
 	l.counts.settled.Add(1)
-	if delta < 0 {
-		for i := range corrections {
-			l.denied.forget(&corrections[i].Row)
-		}
+	for i := range corrections {
+		l.denied.forget(&corrections[i].Row)
 	}
 	return nil
 }

@@ -195,6 +195,7 @@ func (l *Limiter) giveBack(ctx context.Context, all bool) (held bool) {
 		if l.cfg.Store.Amend(ctx, "", some) == nil {
 			for i := range some {
 				l.slices.count.returned.Add(some[i].Tokens)
+				l.denied.forget(&some[i].Row)
 			}
 		}
 		cancel()
