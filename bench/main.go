@@ -12,6 +12,7 @@ import (
 	"os/signal"
 	"runtime/pprof"
 
+	"github.com/headgate/headgate/bench/internal/envoy"
 	"github.com/headgate/headgate/bench/internal/suite"
 )
 
@@ -30,15 +31,25 @@ func run(ctx context.Context, args []string) error {
 	quick := flags.Bool("quick", false, "measure for a minute instead of ten")
 	only := flags.String("only", "", "measure only cases whose names contain one of these, separated by commas; no memory")
 	out := flags.String("out", "", "write the document to this file")
+	var d suite.Doors
+	flags.StringVar(&d.Gateway, "gateway", "", "measure the Envoy door of this headgate binary")
+	flags.StringVar(&d.PeerBinary, "peer-binary", "", "measure this envoyproxy/ratelimit binary beside it")
+	flags.StringVar(&d.Peer, "peer", "", "measure the Envoy rate-limit service at this address instead; it has to know the configuration that -peer-config prints")
+	flags.IntVar(&d.PeerPID, "peer-pid", 0, "its process, for the processor time")
+	peerConfig := flags.Bool("peer-config", false, "print envoyproxy/ratelimit's configuration for -peer, and end")
 	profile := flags.String("cpuprofile", "", "write a CPU profile of this process to this file")
 	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	if *peerConfig {
+		_, err := fmt.Print(envoy.Config)
 		return err
 	}
 	o := suite.Full()
 	if *quick {
 		o = suite.Quick()
 	}
-	o.Progress = os.Stderr
+	o.Progress, o.Doors = os.Stderr, d
 	if o.Only = *only; o.Only != "" {
 		o.Identifiers = 0
 	}

@@ -13,7 +13,11 @@ import (
 )
 
 // Tally is what one operation did.
-type Tally struct{ Decisions, Admitted uint64 }
+type Tally struct {
+	Decisions, Admitted uint64
+	// Took is how long it took, when that is not the time of the Op: 0 means it is.
+	Took time.Duration
+}
 
 // Op is one operation of one caller, the i-th of its own. It is called by as many
 // goroutines as there are callers, each in a loop without a pause.
@@ -72,7 +76,10 @@ func (w *worker) run(ctx context.Context, op Op, caller int, g *gate) {
 		if !g.counting.Load() {
 			continue
 		}
-		w.latency.Record(time.Since(began))
+		if tally.Took == 0 {
+			tally.Took = time.Since(began)
+		}
+		w.latency.Record(tally.Took)
 		w.decisions += tally.Decisions
 		w.admitted += tally.Admitted
 		if err != nil {

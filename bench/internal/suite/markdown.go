@@ -30,17 +30,15 @@ func (r *Report) Markdown() string {
 	var b strings.Builder
 	b.WriteString(howto)
 	fmt.Fprintf(&b, "\n## Latest run\n\n%s. %s. Redis %s. %s.\n\n%s\n\n", r.Date.Format("2006-01-02 15:04 MST"), r.Machine, r.Redis, strings.Join(versions(), ", "), r.remarks())
-	b.WriteString("| | target | measured | wanted | |\n|---|---|---|---|---|\n")
-	for _, t := range r.Targets {
-		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s |\n", t.ID, t.What, t.Figure, t.Wants, verdict(t.Met))
-	}
-	headings := strings.Split(columns, " | ")
-	fmt.Fprintf(&b, "\n| %s |\n|%s\n", strings.Join(headings, " | "), strings.Repeat("---|", len(headings)))
-	for _, c := range r.Cases {
-		fmt.Fprintf(&b, "| %s |\n", strings.Join(cells(c), " | "))
+	for _, t := range r.tables() {
+		fmt.Fprintf(&b, "| %s |\n|%s\n", strings.Join(t[0], " | "), strings.Repeat("---|", len(t[0])))
+		for _, row := range t[1:] {
+			fmt.Fprintf(&b, "| %s |\n", strings.Join(row, " | "))
+		}
+		b.WriteString("\n")
 	}
 	if failures := r.failures(); failures != "" {
-		fmt.Fprintf(&b, "\n%s", failures)
+		b.WriteString(failures)
 	}
 	return b.String()
 }

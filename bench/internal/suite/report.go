@@ -6,6 +6,7 @@ import (
 	"os"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"time"
 
@@ -20,6 +21,7 @@ type Report struct {
 	Redis   string // version
 	Options Options
 	Cases   []*meas.Result // in the order of the table
+	Doors   []*meas.Result
 	Memory  *Memory
 	Targets []Target
 }
@@ -41,26 +43,52 @@ func cells(r *meas.Result) []string {
 	}
 }
 
-// Text writes both tables for a terminal.
-func (r *Report) Text(w io.Writer) error {
-	rows := [][]string{strings.Split(columns, " | ")}
-	for _, c := range r.Cases {
-		rows = append(rows, cells(c))
+// doorColumns of the table of Envoy doors.
+const doorColumns = "service | decisions/s | p50 | p99 | service CPU | Redis CPU | loader CPU | admitted"
+
+func doorCells(r *meas.Result) []string {
+	return []string{
+		r.Case.Name, perSecond(r.PerSecond()), micros(r.Quantile(.5)), micros(r.Quantile(.99)), micros(r.CPU(service)),
+		micros(r.CPU(server)), micros(r.CPU(meas.Self)), fmt.Sprintf("%.1f %%", 100*r.Admitted()),
 	}
-	if err := align(w, rows); err != nil {
-		return err
-	}
-	rows = [][]string{{"", "target", "measured", "wanted", ""}}
+}
+
+// tables are all tables, each with its headings first.
+func (r *Report) tables() [][][]string {
+	targets := [][]string{{"", "target", "measured", "wanted", ""}}
 	for _, t := range r.Targets {
-		rows = append(rows, []string{t.ID, t.What, t.Figure, t.Wants, verdict(t.Met)})
+		targets = append(targets, []string{t.ID, t.What, t.Figure, t.Wants, verdict(t.Met)})
 	}
-	if _, err := fmt.Fprintln(w); err != nil {
-		return err
+	cases := [][]string{strings.Split(columns, " | ")}
+	for _, c := range r.Cases {
+		cases = append(cases, cells(c))
 	}
-	if err := align(w, rows); err != nil {
-		return err
+	doors := [][]string{strings.Split(doorColumns, " | ")}
+	for _, d := range r.Doors {
+		doors = append(doors, doorCells(d))
 	}
-	_, err := fmt.Fprintf(w, "\n%s\n%s", r.remarks(), r.failures())
+	var all [][][]string
+	for _, t := range [][][]string{targets, cases, doors} {
+		if len(t) > 1 {
+			all = append(all, t)
+		}
+	}
+	return all
+}
+
+// Text writes everything for a terminal, the targets last.
+func (r *Report) Text(w io.Writer) error {
+	tables := r.tables()
+	slices.Reverse(tables)
+	for _, t := range tables {
+		if err := align(w, t); err != nil {
+			return err
+		}
+		if _, err := fmt.Fprintln(w); err != nil {
+			return err
+		}
+	}
+	_, err := fmt.Fprintf(w, "%s\n%s", r.remarks(), r.failures())
 	return err
 }
 
@@ -98,12 +126,12 @@ func align(w io.Writer, rows [][]string) error {
 // remarks says how disturbed the run was.
 func (r *Report) remarks() string {
 	var foreign []float64
-	for _, c := range r.Cases {
+	for _, c := range slices.Concat(r.Cases, r.Doors) {
 		foreign = append(foreign, c.Foreign())
 	}
 	quiet := meas.Median(foreign)
 	text := fmt.Sprintf("%d rounds of %v each, %d cases, %v in all. Other processes used %.2f processors meanwhile (median).",
-		r.Options.Rounds, r.Options.Length, len(r.Cases), r.Took.Round(time.Second), quiet)
+		r.Options.Rounds, r.Options.Length, len(r.Cases)+len(r.Doors), r.Took.Round(time.Second), quiet)
 	if quiet > 0.1 {
 		text += " The machine was not quiet: trust the ratios, not the figures."
 	}
@@ -113,7 +141,7 @@ func (r *Report) remarks() string {
 // failures tells of operations that failed, case by case.
 func (r *Report) failures() string {
 	text := ""
-	for _, c := range r.Cases {
+	for _, c := range slices.Concat(r.Cases, r.Doors) {
 		if n, first := c.Failed(); n > 0 {
 			text += fmt.Sprintf("%s: %d operations failed, the first: %v\n", c.Case.Name, n, first)
 		}

@@ -22,6 +22,7 @@ type Options struct {
 	// that of a replica. Without any, memory is not measured.
 	Identifiers int
 	Sizes       []int
+	Doors       Doors
 	Only        string    // measure only cases whose names contain one of these, separated by commas
 	Progress    io.Writer // told what goes on
 }
@@ -62,6 +63,9 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 		if report.Memory, err = b.memory(ctx, o); err != nil {
 			return nil, err
 		}
+	}
+	if err := measureDoors(ctx, o, report); err != nil {
+		return nil, err
 	}
 	report.Targets = append(report.Targets, report.Memory.targets()...)
 	report.Took = time.Since(began)

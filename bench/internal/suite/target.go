@@ -32,11 +32,11 @@ func (r results) targets(alone *pair, bounds map[string]float64) []Target {
 	var all []Target
 	for _, suffix := range []string{"", tuned} {
 		all = append(all, r.faster("T1", "one limit beside redis_rate"+suffix, oursOne+suffix, redisRateOne+suffix, 2.5)...)
-		all = append(all, r.cheaper("T1", "the same, Redis CPU"+suffix, oursOne+suffix, redisRateOne+suffix, 0.4)...)
+		all = append(all, r.cheaper("T1", "the same, Redis CPU"+suffix, server, oursOne+suffix, redisRateOne+suffix, 0.4)...)
 	}
 	for _, suffix := range []string{"", tuned} {
 		all = append(all, r.faster("T2", "four layers beside four calls of redis_rate"+suffix, oursFour+suffix, redisRateFour+suffix, 5)...)
-		all = append(all, r.cheaper("T2", "the same, Redis CPU"+suffix, oursFour+suffix, redisRateFour+suffix, 0.2)...)
+		all = append(all, r.cheaper("T2", "the same, Redis CPU"+suffix, server, oursFour+suffix, redisRateFour+suffix, 0.2)...)
 	}
 	all = append(all, alone.target()...)
 	all = append(all, r.faster("T4", "hot key, exact, beside one call each", hotExact, hotUncombined, 4)...)
@@ -59,12 +59,16 @@ func (r results) faster(id, what, ours, theirs string, want float64) []Target {
 	}}
 }
 
-func (r results) cheaper(id, what, ours, theirs string, want float64) []Target {
+// cheaper compares a process' time per decision.
+func (r results) cheaper(id, what, process, ours, theirs string, want float64) []Target {
 	if !r.have(ours, theirs) {
 		return nil
 	}
-	a, b := r[ours].CPU(server), r[theirs].CPU(server)
-	ratio := float64(a) / float64(max(1, b))
+	a, b := r[ours].CPU(process), r[theirs].CPU(process)
+	if b == 0 {
+		return nil // not measured
+	}
+	ratio := float64(a) / float64(b)
 	return []Target{{
 		ID: id, What: what, Wants: fmt.Sprintf("≤ %.2g ×", want), Met: ratio <= want,
 		Figure: fmt.Sprintf("%s : %s = %.2f ×", micros(a), micros(b), ratio),
