@@ -75,17 +75,22 @@ func TestCost_RefusesBombsCheaply(t *testing.T) {
 	r := rules()
 	r.Max = 1000
 	p := New(r)
-	for name, query := range bombs() { // one at a time: their memory is measured
+	cheap := map[string]bool{"escapes": true, "deep inline fragments": true} // odd, and no reason to refuse them
+	for name, query := range bombs() {                                       // one at a time: their memory is measured
 		var before, after runtime.MemStats
 		runtime.GC()
 		runtime.ReadMemStats(&before)
 		_, err := p.Cost([]Operation{{Query: query}})
 		runtime.ReadMemStats(&after)
-		checkError(t, err)
+		if !cheap[name] {
+			checkError(t, err)
+		} else if err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
 		allocated := (after.TotalAlloc - before.TotalAlloc) >> 10
 		t.Logf("%s: %d KiB in %d allocations: %v", name, allocated, after.Mallocs-before.Mallocs, err)
-		if allocated > 16<<10 {
-			t.Errorf("%s: allocated %d KiB, want at most 16 MiB", name, allocated)
+		if allocated > 8<<10 {
+			t.Errorf("%s: allocated %d KiB, want at most 8 MiB", name, allocated)
 		}
 	}
 }

@@ -45,6 +45,9 @@ func parseError(err error) error {
 		return refuse(ErrTooComplex, "the query has more than %d tokens, the most allowed", MaxTokens)
 	case strings.HasPrefix(e.Message, "exceeded maximum nesting"):
 		return refuse(ErrTooComplex, "the query nests deeper than %d levels, the most allowed", parser.MaxNestingDepth)
+	case strings.Contains(e.Message, "<Invalid>") && len(e.Locations) > 0:
+		return refuse(ErrSyntax, "line %d, column %d: neither a word nor a sign of GraphQL, or text without an end",
+			e.Locations[0].Line, e.Locations[0].Column)
 	case len(e.Locations) > 0:
 		return refuse(ErrSyntax, "line %d, column %d: %s", e.Locations[0].Line, e.Locations[0].Column, shown(e.Message))
 	}
