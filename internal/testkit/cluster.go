@@ -157,6 +157,12 @@ func (c *ClusterSet) owner(slot int) (*Node, error) {
 	return owner, err
 }
 
+// ReplicaOf is the replica of a primary that has not failed over yet.
+func (c *ClusterSet) ReplicaOf(primary *Node) *Node {
+	c.t.Helper()
+	return c.Nodes[(c.index(primary)+shards)%len(c.Nodes)]
+}
+
 func (c *ClusterSet) at(addr string) *Node {
 	for _, n := range c.Nodes {
 		if n.Addr == addr {
