@@ -8,6 +8,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/headgate/headgate/internal/testkit"
 	"github.com/headgate/headgate/policy"
 	"github.com/headgate/headgate/usage"
 )
@@ -114,4 +115,44 @@ func TestACL_AMissingRightIsUnavailableNotUnknown(t *testing.T) {
 			t.Fatalf("key is %s", got)
 		}
 	}
+}
+
+// TestACL_TheSameUserDoesItsWorkOnACluster: a user may ask who has which slot,
+// and be sent on while a slot moves; nothing else is needed besides.
+func TestACL_TheSameUserDoesItsWorkOnACluster(t *testing.T) {
+	t.Parallel()
+	c := testkit.Cluster(t)
+	w := newWideRig(t, c.URL(), "hg")
+	for _, n := range c.Nodes {
+		rule := append([]any{"ACL", "SETUSER", "gateway", "on", ">secret"}, anyOf(gatewayACL)...)
+		rule = append(rule, "+cluster|slots", "+asking")
+		admin := redis.NewClient(&redis.Options{Addr: n.Addr})
+		if err := admin.Do(t.Context(), rule...).Err(); err != nil {
+			t.Fatal(err)
+		}
+		_ = admin.Close()
+	}
+	w.publish(1, 60)
+	place := w.fill("e1", w.keyRecord("k1", 1, policy.KeyActive), w.tenantRecord("ten_a", 1, policy.TenantActive))
+	w.url = strings.Replace(c.URL(), "redis-cluster://", "redis-cluster://gateway:secret@", 1)
+	e := w.ends()
+	e.untilVersion(t, 1)
+	e.untilPlace(t, place)
+	if e.state("k1") != "active" || e.tenantState("ten_a") != "active" || e.state("k2") != "unknown" {
+		t.Errorf("key %s, tenant %s, another key %s", e.state("k1"), e.tenantState("ten_a"), e.state("k2"))
+	}
+	if _, _, err := e.reporter.Beat(t.Context(), policy.Heartbeat{ID: "gw_a"}); err != nil {
+		t.Error(err)
+	}
+	slot := c.Slot("hg:tenant:ten_b")
+	to := c.Nodes[0]
+	if c.Owner(slot) == to {
+		to = c.Nodes[1]
+	}
+	finish := c.BeginMove(slot, to)
+	w.put(w.tenantRecord("ten_b", 1, policy.TenantActive)) // goes where the slot is going
+	if got := e.tenantState("ten_b"); got != "active" {
+		t.Errorf("a tenant of a slot that is moving: %s", got)
+	}
+	finish()
 }
