@@ -13,7 +13,8 @@ import (
 //
 // contentType is that of ContentType; peek and whole are those of Body. A body
 // that is not whole, compressed, of another type, broken, or that has the field
-// twice (also in another letter case, or as a list) is Unreadable: an upstream may
+// twice (also in another letter case, or as a list) is Unreadable, and so is a form
+// of more than 1000 fields and a value of more than 1 KiB that is not ASCII: an upstream may
 // find a value in it. An empty body, a field that is not there, null and blank
 // values are Missing.
 func Field(contentType string, peek []byte, whole bool, name string) (value string, state State) {
@@ -40,6 +41,9 @@ func Field(contentType string, peek []byte, whole bool, name string) (value stri
 	}
 	if strings.ContainsRune(value, utf8.RuneError) {
 		return "", Unreadable // what stood here is not known any more
+	}
+	if len(value) > maxPlain && !isPlainASCII(value) {
+		return "", Unreadable // no name of an account, and dear to fold
 	}
 	return known(Fold(value))
 }

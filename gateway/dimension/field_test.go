@@ -173,6 +173,35 @@ func TestRequestField_AValueInTheURLIsNoWayAround(t *testing.T) {
 	}
 }
 
+func TestField_A14_LongValues(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name, value string
+		want        State
+	}{
+		{"ASCII", strings.Repeat("A", 60_000), Present},
+		{"the longest with accents", strings.Repeat("é", maxPlain/2), Present},
+		{"longer with accents", strings.Repeat("é", maxPlain/2+1), Unreadable},
+		{"marks without end", "a" + strings.Repeat("\u0301", 20_000), Unreadable},
+	} {
+		value, state := Field(jsonType, []byte(`{"username":"`+c.value+`"}`), true, "username")
+		if state != c.want || (state == Present && value != Fold(c.value)) {
+			t.Errorf("%s: state %d, want %d; value %.20q", c.name, state, c.want, value)
+		}
+	}
+}
+
+func TestField_AFormIsLookedAtWithinBounds(t *testing.T) {
+	t.Parallel()
+	most := strings.Repeat("a=1&", maxPairs-1) + "username=x"
+	if got := found(Field(formType, []byte(most), true, "username")); got != "x" {
+		t.Errorf("the most: %q", got)
+	}
+	if got := found(Field(formType, []byte("b=1&"+most), true, "username")); got != "?" {
+		t.Errorf("one more: %q, want it unreadable", got)
+	}
+}
+
 // TestField_ASecondValueNeverHidesTheFirst writes objects and forms that hold the
 // field twice, among others, in any order.
 func TestField_ASecondValueNeverHidesTheFirst(t *testing.T) {

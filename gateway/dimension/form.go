@@ -5,6 +5,9 @@ import (
 	"strings"
 )
 
+// maxPairs bounds the fields of a form that is looked at, as upstreams bound them.
+const maxPairs = 1000
+
 // formField finds a field of a form. The value is as it was sent.
 //
 // Readers of forms differ: some split at semicolons, some write dots and spaces
@@ -13,7 +16,11 @@ import (
 // one plain occurrence of it is Unreadable.
 func formField(form, name string) (value string, state State) {
 	wanted := formName(name)
+	pairs := 0
 	for pair := range strings.FieldsFuncSeq(form, func(r rune) bool { return r == '&' || r == ';' }) {
+		if pairs++; pairs > maxPairs {
+			return "", Unreadable
+		}
 		key, sent, _ := strings.Cut(pair, "=")
 		plain, err := url.QueryUnescape(key)
 		if err != nil {
@@ -37,7 +44,7 @@ func formField(form, name string) (value string, state State) {
 // formName brings the spellings of a field's name together: user[name] is user.name.
 func formName(name string) string {
 	name, _, _ = strings.Cut(name, "\x00")
-	return strings.NewReplacer("[", ".", "]", "").Replace(strings.TrimSpace(name))
+	return strings.ReplaceAll(strings.ReplaceAll(strings.TrimSpace(name), "[", "."), "]", "")
 }
 
 // sameName reports whether key names the field, or an entry of it as a list or object.
@@ -45,9 +52,14 @@ func sameName(key, wanted string) (is, within bool) {
 	if strings.EqualFold(underscored(key), underscored(wanted)) {
 		return true, false
 	}
-	// Folding may change a letter's length in bytes: compare by letters.
-	k, w := []rune(key), []rune(wanted)
-	return false, len(k) > len(w) && k[len(w)] == '.' && strings.EqualFold(string(k[:len(w)]), wanted)
+	for i, r := range key { // folding may change a letter's length in bytes
+		if r == '.' && strings.EqualFold(key[:i], wanted) {
+			return false, true
+		}
+	}
+	return false, false
 }
 
-func underscored(name string) string { return strings.NewReplacer(".", "_", " ", "_").Replace(name) }
+func underscored(name string) string {
+	return strings.ReplaceAll(strings.ReplaceAll(name, ".", "_"), " ", "_")
+}

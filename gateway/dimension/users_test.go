@@ -38,7 +38,7 @@ func (p pair) public() jose.JSONWebKey {
 	return jose.JSONWebKey{Key: p.key.Public(), KeyID: p.kid, Use: "sig", Algorithm: string(p.alg)}
 }
 
-func rsaKey(t *testing.T, bits int) *rsa.PrivateKey {
+func rsaKey(t testing.TB, bits int) *rsa.PrivateKey {
 	t.Helper()
 	k, err := rsa.GenerateKey(rand.Reader, bits)
 	if err != nil {
@@ -47,7 +47,7 @@ func rsaKey(t *testing.T, bits int) *rsa.PrivateKey {
 	return k
 }
 
-func ecKey(t *testing.T, c elliptic.Curve) *ecdsa.PrivateKey {
+func ecKey(t testing.TB, c elliptic.Curve) *ecdsa.PrivateKey {
 	t.Helper()
 	k, err := ecdsa.GenerateKey(c, rand.Reader)
 	if err != nil {
@@ -56,7 +56,7 @@ func ecKey(t *testing.T, c elliptic.Curve) *ecdsa.PrivateKey {
 	return k
 }
 
-func edKey(t *testing.T) ed25519.PrivateKey {
+func edKey(t testing.TB) ed25519.PrivateKey {
 	t.Helper()
 	_, k, err := ed25519.GenerateKey(rand.Reader)
 	if err != nil {
@@ -66,7 +66,7 @@ func edKey(t *testing.T) ed25519.PrivateKey {
 }
 
 // sign makes a token; key is whatever go-jose signs with.
-func sign(t *testing.T, alg jose.SignatureAlgorithm, key any, kid string, claims any) string {
+func sign(t testing.TB, alg jose.SignatureAlgorithm, key any, kid string, claims any) string {
 	t.Helper()
 	options := &jose.SignerOptions{}
 	if kid != "" {
@@ -91,7 +91,7 @@ func sign(t *testing.T, alg jose.SignatureAlgorithm, key any, kid string, claims
 	return token
 }
 
-func (p pair) token(t *testing.T, claims map[string]any) string {
+func (p pair) token(t testing.TB, claims map[string]any) string {
 	t.Helper()
 	return sign(t, p.alg, p.key, p.kid, claims)
 }
@@ -109,7 +109,7 @@ func valid(more map[string]any) map[string]any {
 	return c
 }
 
-func writeKeys(t *testing.T, path string, keys ...jose.JSONWebKey) {
+func writeKeys(t testing.TB, path string, keys ...jose.JSONWebKey) {
 	t.Helper()
 	raw, err := json.Marshal(jose.JSONWebKeySet{Keys: keys})
 	if err != nil {
@@ -121,7 +121,7 @@ func writeKeys(t *testing.T, path string, keys ...jose.JSONWebKey) {
 }
 
 // usersOf are users by tokens of the given keys.
-func usersOf(t *testing.T, keys ...jose.JSONWebKey) (u *Users, path string) {
+func usersOf(t testing.TB, keys ...jose.JSONWebKey) (u *Users, path string) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), "jwks.json")
 	writeKeys(t, path, keys...)
