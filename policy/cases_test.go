@@ -13,7 +13,7 @@ import (
 // policy is the one to stop them.
 
 // A rate held per second rounds a slow limit to 0, or shows it as 0.
-func TestCase_SlowRatesAreNotRounded(t *testing.T) {
+func TestR011_SlowRatesAreNotRounded(t *testing.T) {
 	t.Parallel()
 	for in, wait := range map[string]time.Duration{
 		"10/hour":  360 * time.Second,
@@ -37,7 +37,7 @@ func TestCase_SlowRatesAreNotRounded(t *testing.T) {
 }
 
 // Numbers near 2^53 lose units in a store that counts in doubles.
-func TestCase_NumbersThatAStoreCannotCountAreRefusedWithTheLargest(t *testing.T) {
+func TestR014_NumbersThatAStoreCannotCountAreRefusedWithTheLargest(t *testing.T) {
 	t.Parallel()
 	limit := func(rate, burst string) string {
 		return smallest + "  limits: [{name: a, per: tenant, rate: " + rate + ", burst: " + burst + "}]\n"
@@ -61,7 +61,7 @@ func TestCase_NumbersThatAStoreCannotCountAreRefusedWithTheLargest(t *testing.T)
 
 // Zero, null, -1 and missing mean different things in different systems. Here
 // zero blocks, one word is unlimited, and all others are mistakes.
-func TestCase_ZeroUnlimitedAndMissingAreThreeThings(t *testing.T) {
+func TestR020_ZeroUnlimitedAndMissingAreThreeThings(t *testing.T) {
 	t.Parallel()
 	parse := func(rest string) (*Document, Report) {
 		return Parse([]byte(smallest + "  limits: [{name: a, per: tenant" + rest + "}]\n"))
@@ -94,7 +94,7 @@ func TestCase_ZeroUnlimitedAndMissingAreThreeThings(t *testing.T) {
 }
 
 // A rate of thousands a minute with a burst of one refuses an ordinary page.
-func TestCase_BurstDefaultsToAWholePeriodAndOneIsWarnedOf(t *testing.T) {
+func TestR030_BurstDefaultsToAWholePeriodAndOneIsWarnedOf(t *testing.T) {
 	t.Parallel()
 	parse := func(rest string) (*Document, Report) {
 		return Parse([]byte(smallest + "plans: {p: {limits: [{name: a, per: tenant, rate: 6000/minute" + rest + "}]}}\n"))
@@ -110,7 +110,7 @@ func TestCase_BurstDefaultsToAWholePeriodAndOneIsWarnedOf(t *testing.T) {
 }
 
 // Fractions work in tests and fail in scripts, or are cut off to nothing.
-func TestCase_FractionsAreExactOrRefused(t *testing.T) {
+func TestR031_FractionsAreExactOrRefused(t *testing.T) {
 	t.Parallel()
 	for _, cost := range []string{"0.5", "1.5", "1e3", "\"1,5\"", "1,5", ".nan", "\"2\""} {
 		if _, r := Parse([]byte(smallest + "  cost: " + cost + "\n")); len(r.Problems) != 1 || r.Problems[0].Path != "routes[0].cost" {
@@ -125,6 +125,76 @@ func TestCase_FractionsAreExactOrRefused(t *testing.T) {
 		}
 		if got := d.Routes[0].Limits[0].Rate.Period.Microseconds(); got != want {
 			t.Errorf("period %s is %d µs, want %d", period, got, want)
+		}
+	}
+}
+
+// So do fractions of everything that came to be counted later.
+func TestR031_FractionsOfQuotasPlacesAndWeightsAreRefused(t *testing.T) {
+	t.Parallel()
+	for _, n := range []string{"0.5", "1.5", "1e3", "\"1,5\"", ".nan", "-1", "\"2\"", "0x10", "1_000", "010", "~", "9007199254740993"} {
+		for path, src := range map[string]string{
+			"plans.p.quota.amount":                     smallest + "plans: {p: {quota: {amount: " + n + ", period: month}}}\n",
+			"plans.p.quota.max":                        smallest + "plans: {p: {quota: {amount: 1, period: month, over: bill, max: " + n + "}}}\n",
+			"routes[0].concurrency.max":                smallest + "  concurrency: {per: tenant, lease: 9s, max: " + n + "}\n",
+			"routes[0].cost.reserve":                   smallest + "  cost: {settle_header: X-Cost, reserve: " + n + "}\n",
+			"routes[0].cost.graphql.max":               smallest + "  cost: {graphql: {max: " + n + "}}\n",
+			"routes[0].cost.graphql.weights.Query.a":   smallest + "  cost: {graphql: {max: 5, weights: {Query.a: " + n + "}}}\n",
+			"routes[0].cost.graphql.default_list_size": smallest + "  cost: {graphql: {max: 5, default_list_size: " + n + "}}\n",
+			"replicas_expected":                        smallest + "replicas_expected: " + n + "\n",
+		} {
+			if d, r := Parse([]byte(src)); d != nil || len(r.Problems) != 1 || r.Problems[0].Path != path {
+				t.Errorf("%s %s: %v", path, n, r.Problems)
+			}
+		}
+	}
+	for lease, want := range map[string]time.Duration{"1.5s": 1500 * time.Millisecond, "600.001s": 600_001 * time.Millisecond, "0.5h": 30 * time.Minute} {
+		d, r := Parse([]byte(smallest + "  concurrency: {per: tenant, max: 2, lease: " + lease + "}\n"))
+		if !r.OK() || d.Routes[0].Concurrency.Lease != want {
+			t.Errorf("lease %s: %v", lease, r)
+		}
+	}
+	for _, lease := range []string{"90", "1.0000001s", "-5s", "fast", "\"1,5s\"", "1e3s", "~", "\"\""} {
+		if _, r := Parse([]byte(smallest + "  concurrency: {per: tenant, max: 2, lease: " + lease + "}\n")); len(r.Problems) != 1 || r.Problems[0].Path != "routes[0].concurrency.lease" {
+			t.Errorf("lease %s: %v", lease, r.Problems)
+		}
+	}
+}
+
+// A quota near 2^53 is exact or refused with the largest that is.
+func TestR014_QuotasEndAtTheLargestExactNumber(t *testing.T) {
+	t.Parallel()
+	quota := func(n string) string {
+		return smallest + "plans: {p: {quota: {amount: " + n + ", period: month}}}\n"
+	}
+	_, r := Parse([]byte(quota("9007199254740993")))
+	if _, ok := problemAt(r.Problems, "plans.p.quota.amount", "the largest allowed is 9007199254740991"); !ok || len(r.Problems) != 1 {
+		t.Errorf("2^53+1: %v", r)
+	}
+	d, r := Parse([]byte(quota("9007199254740991")))
+	if !r.OK() || d.Plans["p"].Quota.Amount != 1<<53-1 || !strings.Contains(string(d.Canonical()), `"amount":9007199254740991`) {
+		t.Errorf("2^53-1: %v", r)
+	}
+}
+
+// Quotas and places tell nothing, none and everything apart too.
+func TestR020_QuotasAndPlacesOfNothing(t *testing.T) {
+	t.Parallel()
+	d, r := Parse([]byte(smallest + "plans: {p: {quota: {amount: 0, period: day}}, q: {}}\n"))
+	if !r.OK() || d.Plans["p"].Quota.Amount != 0 || d.Plans["q"].Quota != nil {
+		t.Fatalf("amount 0: %v", r)
+	}
+	if _, ok := problemAt(r.Warnings, "plans.p.quota.amount", "admits nothing"); !ok {
+		t.Errorf("amount 0: warnings %v", r.Warnings)
+	}
+	for _, wrong := range []string{"{period: day}", "{amount: -1, period: day}", "{amount: , period: day}", "{amount: unlimited, period: day}", "{amount: none, period: day}"} {
+		if _, r := Parse([]byte(smallest + "plans: {p: {quota: " + wrong + "}}\n")); len(r.Problems) != 1 || r.Problems[0].Path != "plans.p.quota.amount" {
+			t.Errorf("quota %s: %v", wrong, r.Problems)
+		}
+	}
+	for _, wrong := range []string{"0", "-1", "unlimited", "~"} {
+		if _, r := Parse([]byte(smallest + "  concurrency: {per: tenant, lease: 9s, max: " + wrong + "}\n")); len(r.Problems) != 1 || r.Problems[0].Path != "routes[0].concurrency.max" {
+			t.Errorf("max %s: %v", wrong, r.Problems)
 		}
 	}
 }

@@ -13,10 +13,11 @@ type metLimit struct {
 type planLimits struct {
 	all      []metLimit
 	smallest int64
+	plans    map[string]Plan
 }
 
 func newPlanLimits(plans map[string]Plan) planLimits {
-	p := planLimits{smallest: maxStored}
+	p := planLimits{smallest: maxStored, plans: plans}
 	for _, name := range sortedKeys(plans) {
 		limits := plans[name].Limits
 		for i := range limits {
@@ -89,6 +90,21 @@ func (v *validator) cost(at string, r *Route, met []metLimit, plans planLimits) 
 		met = append(met, plans.all...)
 	}
 	v.fits(at, cost, met)
+	if r.Identity == IdentityAPIKey {
+		v.withinQuotas(at, cost, plans.plans)
+	}
+}
+
+// withinQuotas warns of a cost that a whole period's quota could not pay.
+func (v *validator) withinQuotas(at string, cost int64, plans map[string]Plan) {
+	for _, name := range sortedKeys(plans) {
+		q := plans[name].Quota
+		if q == nil || q.Counts != CountsCost || q.Mode == ModeShadow || q.Amount == 0 || cost <= q.capacity() {
+			continue
+		}
+		v.warnings.addf(at, "%d is more than the quota of plan %s admits in a whole period, %d", cost, clip(name), q.capacity())
+		return // one is enough to look
+	}
 }
 
 // fits tells of each limit that a cost can never pass.
