@@ -39,13 +39,13 @@ func (m *Manual) Advance(d time.Duration) { m.micros.Add(d.Microseconds()) }
 
 // World is a store under test.
 type World struct {
-	// Store is empty and goes by Clock alone. Nobody else uses what it stores.
+	// Store goes by Clock alone. Nobody else uses what it stores.
 	Store limiter.Store
 	Clock Clock
 	// Another makes a further client of the same state, as another gateway has
 	// it. Nil: a Store is all there is to it.
 	Another func() limiter.Store
-	// Flush makes the store forget everything, as a flush of its server does.
+	// Flush makes the store forget everything, as a flush of its servers does.
 	Flush func(t testing.TB)
 	// Lane names the lane that a row lies in, where a store has lanes that it
 	// cannot decide together (a Cluster); nil where it decides any rows together.
@@ -65,34 +65,25 @@ func (w World) another() limiter.Store {
 	return w.Another()
 }
 
-// Run runs the suite without what needs more than a store and a clock.
-//
-// Deprecated: Conform is the whole suite.
-func Run(t *testing.T, newStore func(t *testing.T) (store limiter.Store, clock Clock)) {
-	t.Helper()
-	Conform(t, func(t *testing.T) World {
-		store, clock := newStore(t)
-		return World{Store: store, Clock: clock}
-	})
-}
-
 // part is one test of the suite.
 type part struct {
 	name string
 	test func(*testing.T, World)
 }
 
-// Conform runs the suite, each part of it in a world of its own and in parallel
-// with the others.
+// Conform runs the suite: its parts one after the other in one world, which is
+// emptied in between, because a Cluster for each of them would take minutes.
 func Conform(t *testing.T, newWorld func(t *testing.T) World) {
 	t.Helper()
+	w := newWorld(t)
 	for _, parts := range [][]part{
 		traceParts(), bucketParts(), reportedParts(), changeParts(), errorParts(), slotParts(), quotaParts(), amendParts(), identifierParts(),
 	} {
 		for _, p := range parts {
 			t.Run(p.name, func(t *testing.T) {
-				t.Parallel()
-				p.test(t, newWorld(t))
+				w.at(0)
+				w.Flush(t)
+				p.test(t, w)
 			})
 		}
 	}
