@@ -105,17 +105,24 @@ func (d *decoder) text(path string, n *node, into *string) {
 		d.wrongKind(path, n, "text")
 		return
 	}
-	if most := 1000; len(n.text) > most {
-		d.problem(path, n, "is %d bytes long: at most %d are allowed", len(n.text), most)
+	if why := badText(n.text); why != "" {
+		d.problem(path, n, "%s", why)
 		return
 	}
-	for _, c := range n.text {
+	*into = n.text
+}
+
+// badText says why a text cannot stand in a document; "" when it can.
+func badText(s string) string {
+	if most := 1000; len(s) > most {
+		return fmt.Sprintf("is %d bytes long: at most %d are allowed", len(s), most)
+	}
+	for _, c := range s {
 		if !textCharacter(c) {
-			d.problem(path, n, "holds a character that is not allowed: U+%04X", c)
-			return
+			return fmt.Sprintf("holds a character that is not allowed: U+%04X", c)
 		}
 	}
-	*into = n.text
+	return ""
 }
 
 // textCharacter leaves out control characters, line separators, what stands for

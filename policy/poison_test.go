@@ -86,6 +86,29 @@ func TestDocument_PoisonIsAnsweredAndNeverPanics(t *testing.T) {
 	})
 }
 
+// A document that was put together by hand and validates can always be read back.
+func TestValidate_RefusesTextsThatCannotBeReadBack(t *testing.T) {
+	t.Parallel()
+	for _, bad := range []string{"\x00", "\xff", "a\u202eb", strings.Repeat("a", 1001), "a\u2028"} {
+		for path, change := range map[string]func(d *Document){
+			"description":                     func(d *Document) { d.Description = bad },
+			"plans.p.description":             func(d *Document) { d.Plans["p"] = Plan{Description: bad} },
+			"shared[0].description":           func(d *Document) { d.Shared[0].Description = bad },
+			"routes[0].description":           func(d *Document) { d.Routes[0].Description = bad },
+			"routes[0].limits[0].description": func(d *Document) { d.Routes[0].Limits[0].Description = bad },
+			"user.jwt.issuer":                 func(d *Document) { d.User.JWT.Issuer = bad },
+			"user.jwt.claim":                  func(d *Document) { d.User.JWT.Claim = bad },
+			"user.jwt.jwks_file":              func(d *Document) { d.User.JWT.JWKSFile = bad },
+		} {
+			d := withJWT()
+			change(d)
+			if r := Validate(d); len(r.Problems) != 1 || r.Problems[0].Path != path {
+				t.Errorf("%q at %s: %v", bad, path, r)
+			}
+		}
+	}
+}
+
 // A text of any shape with known fields in it is answered too.
 func TestParse_PoisonedTextNeverPanics(t *testing.T) {
 	t.Parallel()

@@ -46,6 +46,7 @@ func validate(d *Document) Report {
 	}
 	v := &validator{doc: d.withDefaults(), shared: map[string]*Limit{}, used: map[string]bool{}, zones: map[string]string{}}
 	v.header()
+	v.text("description", v.doc.Description)
 	v.clientIP()
 	v.credentials()
 	v.user()
@@ -67,6 +68,14 @@ func (v *validator) header() {
 	default:
 		v.problems.add(Problem{Path: "apiVersion", beyond: true,
 			Message: fmt.Sprintf("%q is not known: this build knows %s", clip(v.doc.APIVersion), APIVersion)})
+	}
+}
+
+// text checks what is free to say anything: a document that was put together by
+// hand must come back from its bytes like one that was read.
+func (v *validator) text(at, s string) {
+	if why := badText(s); why != "" {
+		v.problems.addf(at, "%s", why)
 	}
 }
 

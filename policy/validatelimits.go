@@ -45,6 +45,7 @@ func (v *validator) plans() {
 		if !validName(name) {
 			v.problems.addf(at, "%q must be 1 to 63 lower-case letters, digits and -, and not begin with -", clip(name))
 		}
+		v.text(at+".description", v.doc.Plans[name].Description)
 		names := map[string]string{}
 		limits := v.doc.Plans[name].Limits
 		for i := range limits {
@@ -81,6 +82,7 @@ func perIn(limits []Limit, name string) Per {
 
 // limit checks one limit that stands in a place.
 func (v *validator) limit(at string, l *Limit, in place) {
+	v.text(at+".description", l.Description)
 	v.per(at+".per", l.Per, in)
 	v.word(at+".counts", string(l.Counts), string(CountsCost), string(CountsRequests))
 	v.word(at+".mode", string(l.Mode), string(ModeEnforce), string(ModeShadow))

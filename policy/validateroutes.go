@@ -31,6 +31,7 @@ func (v *validator) routes() {
 }
 
 func (v *validator) routeWords(at string, r *Route) {
+	v.text(at+".description", r.Description)
 	v.word(at+".identity", string(r.Identity), string(IdentityAPIKey), string(IdentityUser), string(IdentityIP))
 	if r.Identity == IdentityUser && v.doc.User == nil {
 		v.problems.addf(at+".identity", "user is not known: say where the user stands, user: {header: X-User-Id}")

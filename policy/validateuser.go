@@ -38,6 +38,10 @@ func (v *validator) userJWT(j *UserJWT) {
 	if j.JWKSFile == "" {
 		v.problems.addf(at+".jwks_file", "is missing: the file of public keys that sign the tokens")
 	}
+	v.text(at+".jwks_file", j.JWKSFile)
+	v.text(at+".claim", j.Claim)
+	v.text(at+".issuer", j.Issuer)
+	v.text(at+".audience", j.Audience)
 	if j.Audience == "" {
 		v.warnings.addf(at+".audience", "is not given: a token that the same keys have signed for another service is taken too")
 	}
