@@ -35,7 +35,7 @@ const maxPlain = 1024
 
 // hashed stands for Present in an encoding whose value is a hash, so that a
 // value that looks like a hash is not mistaken for one.
-const hashed = Unreadable + 1
+const hashed byte = 3
 
 // Encode spells parts as one text for limiter.Row.Subject. Different lists of
 // parts have different texts, whatever their values hold. The text is bytes, not
@@ -76,7 +76,7 @@ func (p *Part) appendTo(out []byte) []byte {
 		return append(out, byte(p.State))
 	case len(p.Value) > maxPlain:
 		sum := sha256.Sum256([]byte(p.Value))
-		return append(append(out, byte(hashed)), sum[:]...)
+		return append(append(out, hashed), sum[:]...)
 	}
 	out = append(out, byte(Present))
 	out = binary.AppendUvarint(out, uint64(len(p.Value)))

@@ -22,8 +22,9 @@ func found(value string, state State) string {
 		return "-"
 	case Unreadable:
 		return "?"
+	default:
+		return value
 	}
-	return value
 }
 
 func TestField_ReadsJSON(t *testing.T) {

@@ -65,8 +65,9 @@ func rootType(op ast.Operation) string {
 		return "Mutation"
 	case ast.Subscription:
 		return "Subscription"
+	default:
+		return "Query"
 	}
-	return "Query"
 }
 
 // price is what is known of a selection.

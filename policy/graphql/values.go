@@ -115,6 +115,7 @@ func (v *values) members(value *ast.Value) int64 {
 		for _, child := range value.Children {
 			size = max(size, v.named(child.Name, child.Value))
 		}
+	default: // says nothing
 	}
 	return size
 }
@@ -126,8 +127,9 @@ func (v *values) itself(value *ast.Value) int64 {
 		return v.ofVariable(value.Raw).itself
 	case ast.IntValue, ast.FloatValue, ast.StringValue, ast.BlockValue:
 		return v.number(value.Raw)
+	default:
+		return v.p.listSize
 	}
-	return v.p.listSize
 }
 
 // ofVariable looks at each variable once: its value may be large and used by
@@ -137,11 +139,9 @@ func (v *values) ofVariable(name string) sizes {
 		return known
 	}
 	given, fallback := v.variable(name)
-	found := sizes{itself: v.p.listSize}
+	found := sizes{itself: v.itselfJSON(given), members: v.membersJSON(given)}
 	if fallback != nil {
 		found = sizes{itself: v.itself(fallback), members: v.members(fallback)}
-	} else {
-		found = sizes{itself: v.itselfJSON(given), members: v.membersJSON(given)}
 	}
 	v.sizes[name] = found
 	return found
