@@ -87,8 +87,8 @@ func (e *termsEntry) same(r *policy.TenantRecord) bool {
 func (b *termsBook) compile(r *policy.TenantRecord) (t terms) {
 	var err error
 	if t.overrides, err = policy.CompileOverrides(r.Overrides); err != nil {
-		b.log.Error("overrides of a tenant cannot be used; its plan's values hold", "tenant", r.ID, "error", err.Error())
-		t.overrides = nil
+		b.log.Error("overrides of a tenant cannot be used; the values without them hold", "tenant", r.ID, "error", err.Error())
+		t.overrides = usable(r.Overrides)
 	}
 	if r.TimeZone != "" {
 		if t.zone, err = time.LoadLocation(r.TimeZone); err != nil {
@@ -103,6 +103,22 @@ func (b *termsBook) compile(r *policy.TenantRecord) (t terms) {
 		}
 	}
 	return t
+}
+
+// usable compiles those of the overrides that can be read: one that cannot does
+// not take the others with it.
+func usable(list []policy.Override) *policy.Overrides {
+	var good []policy.Override
+	for i := range list {
+		if _, err := policy.CompileOverrides(list[i : i+1]); err == nil {
+			good = append(good, list[i])
+		}
+	}
+	o, err := policy.CompileOverrides(good)
+	if err != nil { // good ones that contradict each other
+		return nil
+	}
+	return o
 }
 
 // forget drops the terms of a tenant, or of all with "".

@@ -171,14 +171,32 @@ type brokenStore struct {
 }
 
 func (s *brokenStore) Take(ctx context.Context, draw *limiter.Draw) (limiter.Outcome, error) {
-	s.mu.Lock()
-	s.calls++
-	broken := s.broken
-	s.mu.Unlock()
-	if broken {
+	if s.call() {
 		return limiter.Outcome{}, limiter.ErrStore
 	}
 	return s.Store.Take(ctx, draw)
+}
+
+func (s *brokenStore) Amend(ctx context.Context, id string, corrections []limiter.Amendment) error {
+	if s.call() {
+		return limiter.ErrStore
+	}
+	return s.Store.Amend(ctx, id, corrections)
+}
+
+func (s *brokenStore) Release(ctx context.Context, leases []limiter.Lease) error {
+	if s.call() {
+		return limiter.ErrStore
+	}
+	return s.Store.Release(ctx, leases)
+}
+
+// call counts one and reports whether the store is broken.
+func (s *brokenStore) call() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.calls++
+	return s.broken
 }
 
 func (s *brokenStore) asked() int { s.mu.Lock(); defer s.mu.Unlock(); return s.calls }
