@@ -21,33 +21,29 @@ func (l leases) held(now int64) int64 {
 	return n
 }
 
-func (l leases) dropEnded(now int64) {
-	maps.DeleteFunc(l, func(_ string, expiry int64) bool { return expiry <= now })
-}
-
 func (s *Store) slot(now int64, slot *limiter.Slot) limiter.SlotLevel {
 	active := s.slots[limit{slot.Row, slot.Hash}].held(now)
 	return limiter.SlotLevel{Active: active, Refused: active >= slot.Max}
 }
 
-// hold makes a lease, or gives it a new expiry, and returns how many are held.
+// hold makes a lease or gives it a new expiry, drops the ended ones of its set,
+// and returns how many are held.
 func (s *Store) hold(now int64, of limit, id string, holdMicros int64) int64 {
 	set := s.slots[of]
 	if set == nil {
 		set = leases{}
 		s.slots[of] = set
 	}
-	set.dropEnded(now)
+	maps.DeleteFunc(set, func(_ string, expiry int64) bool { return expiry <= now })
 	set[id] = now + holdMicros
 	return int64(len(set))
 }
 
 // renew makes a lease again that ended or was lost, if there is a place for it.
-func (s *Store) renew(now int64, lease *limiter.Lease) (held bool) {
+func (s *Store) renew(now int64, lease *limiter.Lease) bool {
 	of := limit{lease.Row, lease.Hash}
 	set := s.slots[of]
-	set.dropEnded(now)
-	if _, held = set[lease.ID]; !held && int64(len(set)) >= lease.Max {
+	if set[lease.ID] <= now && set.held(now) >= lease.Max {
 		return false
 	}
 	s.hold(now, of, lease.ID, lease.HoldMicros)

@@ -40,8 +40,8 @@
 //     already is only given the new expiry. SlotLevel.Active is the leases held
 //     after the decision: with the new one if it was spent. It may be above Max
 //     when Max was lowered. Nothing but a renewal moves an expiry. Ended leases are dropped when
-//     a slot of their set is spent and when a lease of it is renewed (first); before that
-//     they are held again if the clock steps back.
+//     a lease of their set is made or renewed; before that they are held again if the
+//     clock steps back.
 //  11. A quota's cap is Amount, or with Bill Most, or with Bill and Most 0
 //     policy.MaxUnits-1. It refuses when Cost > cap - used. QuotaLevel.Used is the counter
 //     after the decision. Overage: it was spent, Bill, and Used > Amount.

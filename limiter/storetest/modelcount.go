@@ -25,19 +25,16 @@ func (m *Model) active(now int64, l modelLimit) int64 {
 	return held
 }
 
-// hold makes a lease or gives it a new expiry, and returns how many are held.
+// hold makes a lease or gives it a new expiry, drops the ended ones of its set, and
+// returns how many are held.
 func (m *Model) hold(now int64, lease limiter.Lease) int64 {
 	l := slotLimit(lease.Row, lease.Hash)
-	m.dropEnded(now, l)
-	m.slots[l][lease.ID] = now + lease.HoldMicros
-	return m.active(now, l)
-}
-
-func (m *Model) dropEnded(now int64, l modelLimit) {
 	if m.slots[l] == nil {
 		m.slots[l] = map[string]int64{}
 	}
 	maps.DeleteFunc(m.slots[l], func(_ string, expiry int64) bool { return expiry <= now })
+	m.slots[l][lease.ID] = now + lease.HoldMicros
+	return m.active(now, l)
 }
 
 // Renew lets leases last and says which are held.
@@ -45,7 +42,6 @@ func (m *Model) Renew(now int64, leases []limiter.Lease) []bool {
 	held := make([]bool, len(leases))
 	for i, lease := range leases {
 		l := slotLimit(lease.Row, lease.Hash)
-		m.dropEnded(now, l)
 		if m.slots[l][lease.ID] > now || m.active(now, l) < lease.Max {
 			m.hold(now, lease)
 			held[i] = true
