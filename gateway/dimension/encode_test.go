@@ -1,6 +1,7 @@
 package dimension
 
 import (
+	"crypto/sha256"
 	"strings"
 	"testing"
 
@@ -84,6 +85,34 @@ func TestA14_NoTwoPairsOfNastyValuesShareAText(t *testing.T) {
 				seen[text] = pair
 			}
 		}
+	}
+}
+
+// TestA14_AMillionTriplesHaveAMillionTexts spells all triples of a few dimensions
+// and values.
+func TestA14_AMillionTriplesHaveAMillionTexts(t *testing.T) {
+	t.Parallel()
+	dimensions := []policy.Dimension{ip(), {Kind: policy.DimensionUser}, body("a"), body("a:b"), header("A"), header("A-B")}
+	values := []Part{{State: Missing}, {State: Unreadable}}
+	for _, v := range []string{"a", "a:b", ":", ",", "{t}", "\x00", "\x01a", "\x00\x02ip\x01\x01a", "\r\n", "\xff", "e\u0301", "\u00e9", strings.Repeat("x", maxPlain), strings.Repeat("x", maxPlain+1), "ip"} {
+		values = append(values, Part{State: Present, Value: v})
+	}
+	var parts []Part // each value in each dimension
+	for _, d := range dimensions {
+		for _, v := range values {
+			parts = append(parts, Part{d, v.State, v.Value})
+		}
+	}
+	seen := make(map[[sha256.Size]byte]struct{}, len(parts)*len(parts)*len(parts))
+	for _, a := range parts {
+		for _, b := range parts {
+			for _, c := range parts {
+				seen[sha256.Sum256([]byte(Encode([]Part{a, b, c})))] = struct{}{}
+			}
+		}
+	}
+	if want := len(parts) * len(parts) * len(parts); len(seen) != want || want < 1_000_000 {
+		t.Errorf("%d triples have %d texts", want, len(seen))
 	}
 }
 

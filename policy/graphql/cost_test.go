@@ -186,6 +186,9 @@ func TestCost_RefusesWhatTwoUpstreamsCouldReadInTwoWays(t *testing.T) {
 		"skip with two":                  `{a@skip(if:true,if:false)}`,
 		"variables of a fragment":        `{...F} fragment F($a:Int=1) on X{a}`,
 		"block string ending in a quote": `{a(x:["""y"""" ], z:["]){expensive}b(x:["])}`,
+		"a comment ending in U+2028":     "{a #\u2028 expensive\n}",
+		"a comment ending in U+2029":     "{a #\u2029 expensive\n}",
+		"a comment ending in U+0085":     "{a #\u0085 expensive\n}",
 		"empty block string and a quote": `{a(x:"""""""")}`,
 	} {
 		if cost, err := Cost(query, "", nil, rules()); !errors.Is(err, ErrSyntax) || cost != 0 {

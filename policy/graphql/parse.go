@@ -24,6 +24,10 @@ func parse(query string) (*ast.QueryDocument, error) {
 	if strings.Contains(query, `""""`) {
 		return nil, refuse(ErrSyntax, `the query has four quotes in a row; write \"""`+" or keep quotes away from a block string's ends")
 	}
+	// Older grammars end a line, and so a comment, at these.
+	if strings.ContainsAny(query, "\u0085\u2028\u2029") {
+		return nil, refuse(ErrSyntax, `the query has a line separator other than CR and LF; write it as \u2028 in text`)
+	}
 	doc, err := parser.ParseQueryWithTokenLimit(&ast.Source{Input: query}, MaxTokens)
 	if err != nil {
 		return nil, parseError(err)

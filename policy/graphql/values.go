@@ -23,9 +23,9 @@ type sizes struct {
 	members int64 // the largest size among its members; 0: it has none
 }
 
-// given returns the value of a variable: of JSON, or a literal that is its
-// default. Both are nil when it has none, is null, or is not defined, which no
-// upstream takes.
+// variable is the value of a variable: what the request gives, or a literal that
+// is its default. Both are nil when it has none, is null, or is not defined, which
+// no upstream takes.
 func (v *values) variable(name string) (given any, fallback *ast.Value) {
 	d := v.definitions[name]
 	if d == nil {
