@@ -1,10 +1,10 @@
--- Corrects what requests were charged, and renews and ends leases, by Redis'
--- clock.
+-- Corrects what requests were charged, and renews and ends leases.
 --
 -- KEYS    the distinct rows of all corrections, then the distinct keys of leases
 --         and quotas, then the mark of the call's id if it has one
 -- ARGV[1] the number of rows (2 bytes), a byte (1: the last key is a mark), a byte
---         of nothing, then the operations, each a byte with its kind and, little-endian,
+--         of nothing, then the operations, each a byte with its kind and,
+--         little-endian,
 --           1 bucket   row (2, index into KEYS)  limit hash (8)  tokens (6)  period
 --                      (6)  burst (6)  correction in tokens (8, signed)  last time
 --                      at which it counts (8, 0 for none)
@@ -23,37 +23,32 @@ local count, marked, _, at = unpack('<I2BB', ops)
 local mark = marked == 1 and KEYS[#KEYS]
 if mark and call('EXISTS', mark) == 1 then return pack('<I8B', now, 0) end
 
-local rows, slots, quotas, held = readrows(count), {}, {}, {}
-local broken = false
-for i = 1, count do broken = broken or not rows[i] end
+local slots, quotas, renewed = {}, {}, {}
 
 local function bucket()
-  local index, hash, tokens, period, burst, change, before, after = unpack(BUCKET, ops, at)
-  at = after
-  local row = rows[index]
+  local index, hash, tokens, period, burst, change, before
+  index, hash, tokens, period, burst, change, before, at = unpack(BUCKET, ops, at)
   if before > 0 and now > before then return end
-  row.looked = true
-  local b = row[hash]
+  look(index)
+  local b = find(index, hash)
   if not b then
     if change >= 0 then return end
-    b = { hash = hash, tokens = tokens, period = period, burst = burst, units = burst * period, time = now, fill = false }
-    row[#row + 1] = b
-    row[hash] = b
+    setlevel(index, nil, hash, tokens, period, burst, burst * period)
+    b = rows[index]
   end
-  local units, most = refilled(b), b.burst * b.period
+  local units, full = refilled(b), b[4] * b[3]
   if change >= 0 then
-    if change >= ceildiv(most - units, b.period) then units = most else units = units + change * b.period end
+    if change * b[3] >= full - units then units = full else units = units + change * b[3] end
   else
-    local least = lowest(b.tokens, b.period, b.burst)
-    if -change * b.period >= units - least then units = least else units = units + change * b.period end
+    local least = full + b[2] + 1 - EXACT
+    if -change * b[3] >= units - least then units = least else units = units + change * b[3] end
   end
-  b.units, b.time, b.fill = units, now, false
-  row.dirty = true
+  setlevel(index, b, nil, nil, nil, nil, units)
 end
 
 local function quota()
-  local index, change, ends, after = unpack(QUOTA, ops, at)
-  at = after
+  local index, change, ends
+  index, change, ends, at = unpack(QUOTA, ops, at)
   local q = quotas[index]
   if change == 0 or (change < 0 and not q.used) then return end
   q.used = max(0, min((q.used or 0) + change, EXACT - 1))
@@ -61,57 +56,61 @@ local function quota()
 end
 
 local function renew()
-  local index, most, micros, length, after = unpack(RENEW, ops, at)
-  local lease, key = sub(ops, after, after + length - 1), KEYS[count + index]
-  at = after + length
+  local index, most, micros, length
+  index, most, micros, length, at = unpack(RENEW, ops, at)
+  local lease, key = sub(ops, at, at + length - 1), KEYS[count + index]
+  at = at + length
   local expiry = call('ZSCORE', key, lease)
   local ok = expiry and tonumber(expiry) > now or heldleases(key) < most
   if ok then
-    hold(key, lease, micros)
+    holdlease(key, lease, micros)
     slots[index] = true
   end
-  held[#held + 1] = ok and '\1' or '\0'
+  renewed[#renewed + 1] = ok and '\1' or '\0'
 end
 
 local function release()
-  local index, length, after = unpack(RELEASE, ops, at)
-  call('ZREM', KEYS[count + index], sub(ops, after, after + length - 1))
-  at = after + length
+  local index, length
+  index, length, at = unpack(RELEASE, ops, at)
+  call('ZREM', KEYS[count + index], sub(ops, at, at + length - 1))
+  at = at + length
 end
 
--- finds out what kinds of keys the operations need, before anything is changed
-local function look()
+-- finds out whether all keys can be used, before anything is changed
+local function usable()
   local sizes = { struct.size(BUCKET), struct.size(QUOTA), struct.size(RENEW), struct.size(RELEASE) }
-  local from = at
-  while from <= #ops do
+  local from, size = at, #ops
+  while from <= size do
     local kind, index = unpack('<BI2', ops, from)
-    if kind == 2 and quotas[index] == nil then
-      local used = readquota(KEYS[count + index])
-      broken = broken or used == false
-      quotas[index] = { used = used, dirty = false, ends = 0 }
-    elseif kind > 2 then
-      broken = broken or not heldleases(KEYS[count + index])
+    if kind == 1 then
+      local value = try('GETRANGE', KEYS[index], 0, 0)
+      if type(value) == 'table' then return false end
+    elseif kind == 2 then
+      if quotas[index] == nil then
+        local used = readquota(KEYS[count + index])
+        if used == false then return false end
+        quotas[index] = { used = used, dirty = false, ends = 0 }
+      end
+    elseif not heldleases(KEYS[count + index]) then
+      return false
     end
     from = from + 1 + sizes[kind]
     if kind > 2 then from = from + byte(ops, from - 1) end
   end
+  return true
 end
 
-look()
-if broken then return pack('<I8B', now, 2) end
-local todo = { bucket, quota, renew, release }
-while at <= #ops do
+if not usable() then return pack('<I8B', now, 2) end
+local todo, size = { bucket, quota, renew, release }, #ops
+while at <= size do
   local kind = byte(ops, at)
   at = at + 1
   todo[kind]()
 end
-for i = 1, count do
-  if not rows[i].looked then rows[i].dirty = false end
-end
-writerows(rows, count)
+writerows()
 for index, q in pairs(quotas) do
-  if q.dirty then call('SET', KEYS[count + index], format('%.0f', q.used), 'PX', quotattl(q.ends)) end
+  if q.dirty then writequota(KEYS[count + index], q.used, q.ends) end
 end
 for index in pairs(slots) do expireleases(KEYS[count + index]) end
 if mark then call('SET', mark, '1', 'PX', MARK_KEPT) end
-return pack('<I8B', now, 1) .. table.concat(held)
+return pack('<I8B', now, 1) .. table.concat(renewed)

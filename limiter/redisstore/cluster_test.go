@@ -6,14 +6,12 @@ import (
 	"github.com/headgate/headgate/internal/testkit"
 )
 
-// shared starts servers once for all parts of a test: the suite names its
-// subjects apart, or flushes.
 func TestStore_ConformsOnACluster(t *testing.T) {
 	t.Parallel()
-	conforms(t, func(t testing.TB) string { return testkit.Cluster(t).URL() })
+	conforms(t, testkit.Cluster(t).URL())
 }
 
 func TestStore_ConformsOnSentinel(t *testing.T) {
 	t.Parallel()
-	conforms(t, func(t testing.TB) string { return testkit.Sentinel(t).URL() })
+	conforms(t, testkit.Sentinel(t).URL())
 }

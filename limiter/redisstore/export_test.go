@@ -17,8 +17,7 @@ const virtualPrologue = "local now = tonumber(ARGV[2])\nlocal keep = 3600000\n"
 // by the given clock, in Unix µs.
 func NewVirtual(client redis.UniversalClient, opts Options, clock func() int64) *Store {
 	s := New(client, opts)
-	s.scripts.take = newScript(withPrologue(s.scripts.take.source, virtualPrologue))
-	s.scripts.amend = newScript(withPrologue(s.scripts.amend.source, virtualPrologue))
+	s.scripts = newScripts(func(source string) string { return withPrologue(source, virtualPrologue) })
 	s.clock = clock
 	return s
 }
@@ -49,7 +48,10 @@ func (s *Store) Lane(row limiter.Row) string { return s.keys.prefixes[s.keys.lan
 
 // Scripts are the texts that Redis is given, and their hashes.
 func (s *Store) Scripts() (sources, shas []string) {
-	return []string{s.scripts.take.source, s.scripts.amend.source}, []string{s.scripts.take.sha, s.scripts.amend.sha}
+	for _, one := range []script{s.scripts.plain, s.scripts.full, s.scripts.amend} {
+		sources, shas = append(sources, one.source), append(shas, one.sha)
+	}
+	return sources, shas
 }
 
 // SlotKey and QuotaKey are the keys of a concurrency limit's leases and of a

@@ -74,9 +74,10 @@ func (s *Store) oneLane(d *limiter.Draw) (lane int, is bool) {
 	lane = -1
 	same := func(row limiter.Row) bool {
 		at := s.keys.lane(row)
-		first := lane < 0
-		lane = max(lane, at)
-		return first || lane == at
+		if lane < 0 {
+			lane = at
+		}
+		return lane == at
 	}
 	for i := range d.Charges {
 		if !same(d.Charges[i].Row) {

@@ -16,7 +16,7 @@ const (
 	statusBroken   = 2
 )
 
-// Lengths in take.lua's reply.
+// Lengths in full.lua's reply.
 const (
 	levelBytes     = 8 + 8
 	fullLevelBytes = levelBytes + 6 + 1

@@ -106,8 +106,8 @@ func little(v int64, bytes int) string {
 // short is one bucket's record in a row of short records, which begins with 2.
 func short(n policy.Numbers, level, micros int64) string {
 	hash := int64(storetest.Draw(tenant, "l", n, 1).Hash)
-	text, err := hex.DecodeString(little(hash, 8) + little(n.Tokens, 3) + little(n.Period, 6) + little(n.Burst, 3) +
-		little(level, 7) + little(micros, 7))
+	text, err := hex.DecodeString(little(hash, 8) + little(n.Tokens, 1) + little(n.Period, 4) + little(n.Burst, 2) +
+		little(level, 5) + little(micros, 7))
 	if err != nil {
 		panic(err)
 	}
@@ -206,12 +206,12 @@ func TestRow_FullBucketsAreLeftOut(t *testing.T) {
 	for i := range 20 {
 		take(t, r.virtual, storetest.Draw(tenant, fmt.Sprint("l", i), small, 1))
 	}
-	if got := len(r.value(t)); got != 1+20*34 {
+	if got := len(r.value(t)); got != 1+20*27 {
 		t.Fatalf("%d bytes for 20 buckets", got)
 	}
 	r.clock.Advance(time.Minute)
 	take(t, r.virtual, storetest.Draw(tenant, "l", small, 1))
-	if got := len(r.value(t)); got != 1+34 {
+	if got := len(r.value(t)); got != 1+27 {
 		t.Errorf("%d bytes although one bucket is in use", got)
 	}
 }
@@ -280,7 +280,7 @@ func TestRow_AnyBytesAreARowOrAbsent(t *testing.T) {
 				rt.Fatalf("%x: %+v, %v", value, out, err)
 			}
 		}
-		if after := r.value(rt); after[0] == 1 && len(after)%40 != 1 || after[0] == 2 && len(after)%34 != 1 || after[0] > 2 || r.ttl(rt, r.row()) < 0 {
+		if after := r.value(rt); after[0] == 1 && len(after)%40 != 1 || after[0] == 2 && len(after)%27 != 1 || after[0] > 2 || r.ttl(rt, r.row()) < 0 {
 			rt.Fatalf("%x left %x", value, after)
 		}
 	})

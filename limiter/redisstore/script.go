@@ -12,17 +12,36 @@ import (
 )
 
 // The scripts' texts are constants: nothing that anybody sends becomes part of
-// one. Each is its file after what they share.
+// one. They are put together from files, because a script cannot call another.
 var (
-	//go:embed common.lua
-	commonSource string
-	//go:embed take.lua
-	takeSource string
+	//go:embed base.lua
+	baseSource string
+	//go:embed counts.lua
+	countsSource string
+	//go:embed plain.lua
+	plainSource string
+	//go:embed full.lua
+	fullSource string
 	//go:embed amend.lua
 	amendSource string
 )
 
-// Lines of common.lua between which the clock is read.
+// scripts are what the Store asks of Redis.
+type scripts struct {
+	plain script // decides requests that are charges alone
+	full  script // decides any
+	amend script // corrects, renews and releases
+}
+
+func newScripts(change func(source string) string) scripts {
+	return scripts{
+		plain: newScript(change(baseSource + plainSource)),
+		full:  newScript(change(baseSource + countsSource + fullSource)),
+		amend: newScript(change(baseSource + countsSource + amendSource)),
+	}
+}
+
+// Lines of base.lua between which the clock is read.
 const (
 	prologueBegin = "-- prologue:"
 	prologueEnd   = "-- end of prologue"

@@ -23,7 +23,7 @@ type Store struct {
 	client  redis.UniversalClient
 	opts    Options
 	keys    *keyspace
-	scripts struct{ take, amend script }
+	scripts scripts
 	clock   func() int64 // tests only: sent to scripts that go by it; else nil
 	close   func() error // of a client of the Store's own, else nil
 	// lanes combine the requests of one lane each; where all rows can be decided
@@ -41,7 +41,7 @@ type Store struct {
 func New(client redis.UniversalClient, opts Options) *Store {
 	s := &Store{client: client, opts: opts.withDefaults(), room: make(chan struct{}, maxRefunds), spares: newSpares()}
 	s.keys = newKeyspace(s.opts.Namespace, s.opts.Deployment)
-	s.scripts.take, s.scripts.amend = newScript(commonSource+takeSource), newScript(commonSource+amendSource)
+	s.scripts = newScripts(func(source string) string { return source })
 	lanes := 1
 	if s.Clustered() {
 		lanes, s.shards = laneCount, &shards{now: time.Now}
@@ -87,7 +87,11 @@ func (s *Store) takeIn(ctx context.Context, lane int, d *limiter.Draw, flags byt
 func (s *Store) sender(lane int) func(context.Context, *call) (reply, error) {
 	return func(ctx context.Context, c *call) (reply, error) {
 		c.finish()
-		text, err := s.run(ctx, lane, &s.scripts.take, c.keys[:], c.arg)
+		what := &s.scripts.plain
+		if c.full {
+			what = &s.scripts.full
+		}
+		text, err := s.run(ctx, lane, what, c.keys[:], c.arg)
 		if err != nil {
 			return reply{}, err
 		}

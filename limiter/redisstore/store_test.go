@@ -2,6 +2,8 @@ package redisstore_test
 
 import (
 	"context"
+	"fmt"
+	"sync/atomic"
 	"testing"
 
 	"github.com/redis/go-redis/v9"
@@ -42,17 +44,20 @@ func patient(t testing.TB, url string) *redis.Client {
 	return newClient(t, opts)
 }
 
-// conforms runs the suite on the servers behind a URL that newURL starts.
-func conforms(t *testing.T, newURL func(t testing.TB) string) {
+// conforms runs the suite on the servers behind a URL. Each part of it has a
+// namespace of its own, because starting servers takes longer than most parts.
+func conforms(t *testing.T, url string) {
 	t.Helper()
+	var parts atomic.Int64
 	storetest.Conform(t, func(t *testing.T) storetest.World {
-		url := newURL(t)
+		own := options
+		own.Namespace = fmt.Sprint("hg", parts.Add(1))
 		client, clock := patientTo(t, url), storetest.NewManual()
-		store := redisstore.NewVirtual(client, options, clock.Now)
+		store := redisstore.NewVirtual(client, own, clock.Now)
 		w := storetest.World{
 			Store: store, Clock: clock,
-			Another: func() limiter.Store { return redisstore.NewVirtual(patientTo(t, url), options, clock.Now) },
-			Flush:   func(t testing.TB) { flush(t, client) },
+			Another: func() limiter.Store { return redisstore.NewVirtual(patientTo(t, url), own, clock.Now) },
+			Flush:   func(t testing.TB) { flush(t, client, own.Namespace) },
 		}
 		if store.Clustered() {
 			w.Lane = store.Lane
@@ -63,7 +68,7 @@ func conforms(t *testing.T, newURL func(t testing.TB) string) {
 
 func TestStore_ConformsOnOneServer(t *testing.T) {
 	t.Parallel()
-	conforms(t, testkit.RedisURL)
+	conforms(t, testkit.RedisURL(t))
 }
 
 // patientTo connects to servers of any kind, with time limits for a busy test
@@ -78,18 +83,30 @@ func patientTo(t testing.TB, url string) redis.UniversalClient {
 	return client
 }
 
-// flush empties all servers.
-func flush(t testing.TB, client redis.UniversalClient) {
+// masters does something with each server that holds keys.
+func masters(t testing.TB, client redis.UniversalClient, do func(context.Context, *redis.Client) error) {
 	t.Helper()
 	var err error
 	if cluster, is := client.(*redis.ClusterClient); is {
-		err = cluster.ForEachMaster(context.Background(), func(ctx context.Context, node *redis.Client) error {
-			return node.FlushAll(ctx).Err()
-		})
+		err = cluster.ForEachMaster(context.Background(), do)
 	} else {
-		err = client.FlushAll(context.Background()).Err()
+		err = do(context.Background(), client.(*redis.Client))
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
+}
+
+// flush forgets all keys of a namespace.
+func flush(t testing.TB, client redis.UniversalClient, namespace string) {
+	t.Helper()
+	masters(t, client, func(ctx context.Context, node *redis.Client) error {
+		keys := node.Scan(ctx, 0, namespace+":*", 10_000).Iterator()
+		for keys.Next(ctx) {
+			if err := node.Unlink(ctx, keys.Val()).Err(); err != nil {
+				return err
+			}
+		}
+		return keys.Err()
+	})
 }

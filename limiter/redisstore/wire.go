@@ -20,7 +20,6 @@ const fullForm = 255
 // Flags in the script's argument.
 const (
 	withholdShadows = 1 // of a request: its shadows are not to be spent
-	spendNothing    = 2 // of a request: decide only
 	shadowFlag      = 1 // of a charge, slot or quota
 	boundedFlag     = 2 // of a charge: its identifiers are bounded
 	billFlag        = 2 // of a quota
@@ -90,6 +89,7 @@ func (r *request) again() {
 }
 
 // pack packs what a script needs of a draw, so that the draw stays the caller's.
+// Flags are those of the request.
 func (k *keyspace) pack(r *request, d *limiter.Draw, flags byte) {
 	r.reset()
 	r.shape = shape{len(d.Charges), len(d.Slots), len(d.Quotas), flags != 0 || !plain(d)}
@@ -195,12 +195,13 @@ func flag(set bool, bit byte) byte {
 }
 
 // call is one or several requests in one call of a script: the distinct keys,
-// by part, and the packed requests. Layout in take.lua.
+// by part, and the packed requests. Layout in full.lua.
 type call struct {
 	keys     [keyParts][]string
 	index    map[string]uint16 // 1-based place in its part
 	arg      []byte
 	shapes   []shape
+	full     bool // a request is more than charges
 	replyLen int
 }
 
@@ -215,7 +216,7 @@ func (c *call) reset() {
 		c.keys[part] = c.keys[part][:0]
 	}
 	clear(c.index)
-	c.arg, c.shapes, c.replyLen = append(c.arg[:0], make([]byte, headBytes)...), c.shapes[:0], 8
+	c.arg, c.shapes, c.full, c.replyLen = append(c.arg[:0], make([]byte, headBytes)...), c.shapes[:0], false, 8
 }
 
 // add adds a request whose keys all lie in the call's lane, if it has one.
@@ -229,7 +230,7 @@ func (c *call) add(r *request) {
 			binary.LittleEndian.PutUint16(c.arg[start+at.at:], place)
 		}
 	}
-	c.shapes = append(c.shapes, r.shape)
+	c.shapes, c.full = append(c.shapes, r.shape), c.full || r.shape.full
 	c.replyLen += r.shape.replyBytes()
 }
 

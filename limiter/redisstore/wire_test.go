@@ -105,7 +105,9 @@ func draw2(row limiter.Row) *limiter.Draw {
 
 func TestScript_ReadsTheClockInItsPrologueOnly(t *testing.T) {
 	t.Parallel()
-	for name, source := range map[string]string{"take": commonSource + takeSource, "amend": commonSource + amendSource} {
+	for name, source := range map[string]string{
+		"plain": baseSource + plainSource, "full": baseSource + countsSource + fullSource, "amend": baseSource + countsSource + amendSource,
+	} {
 		if got := strings.Count(source, "'TIME'"); got != 1 {
 			t.Errorf("%s: TIME is read in %d places", name, got)
 		}
