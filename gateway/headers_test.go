@@ -77,7 +77,7 @@ func checkFields(t fataler, h http.Header) {
 
 func TestHeaders_H01_EveryAnswerParsesAsStructuredFields(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t, testPolicy, nil)
+	f := newFixture(t, testPolicy, nil, func(c *Config) { c.DenyEntries = -1 })
 	key := f.key("ten_a", "free")
 	var res *http.Response
 	for range 3 {

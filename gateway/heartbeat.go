@@ -89,7 +89,7 @@ func (g *Gateway) heartbeat(rates policy.Heartbeat) policy.Heartbeat {
 		b.Digest, b.Version, b.Since = snap.Digest, snap.Version, snap.Since
 	}
 	b.Directory = g.cfg.Directory.Place()
-	b.Mode, b.Breaker = g.mode(), g.limiter.BreakerState()
+	b.Mode, b.Breaker, b.Cause = g.mode(), g.limiter.BreakerState(), g.degradedBy()
 	b.LeasesHeld = g.limiter.LeasesHeld()
 	b.RedisRTTMicros = g.roundTrip.Load()
 	b.ClockOffsetMS = time.Duration(g.clockOffset.Load()).Milliseconds()
