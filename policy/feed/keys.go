@@ -18,6 +18,7 @@ func (k keys) directoryHead() string    { return k.ns + ":{directory}:head" }
 func (k keys) directoryChanges() string { return k.ns + ":{directory}:changes" }
 func (k keys) replica(id string) string { return k.ns + ":replica:" + id }
 func (k keys) replicaIndex() string     { return k.ns + ":replica:index" }
+func (k keys) limiterState() string     { return k.ns + ":l:*" } // a pattern; a namespace has no character that means more
 func (k keys) usageLive() string        { return k.ns + ":usage:live" }
 
 func (k keys) policyBody(version int64) string {

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -33,6 +34,9 @@ type Publisher struct {
 	cfg     Config
 	keys    keys
 	filling atomic.Pointer[filling]
+
+	inspecting sync.Mutex
+	inspected  map[string]inspected // by server
 }
 
 // NewPublisher checks cfg and lists everything that is wrong with it.
