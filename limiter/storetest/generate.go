@@ -57,24 +57,25 @@ func anyUnits(t *rapid.T) int64 {
 	return rapid.Int64Range(-12, 12).Draw(t, "units")
 }
 
-// rows draws the row of each part of a call: of one lane where the store has
-// lanes.
-func (tr *trace) rows(n int) []limiter.Row {
-	from := someRows
-	rows := make([]limiter.Row, n)
-	for i := range rows {
-		rows[i] = rapid.SampledFrom(from).Draw(tr.rt, "row")
-		if i > 0 || tr.Lane == nil {
-			continue
-		}
-		from = nil
-		for _, row := range someRows {
-			if tr.Lane(row) == tr.Lane(rows[0]) {
-				from = append(from, row)
-			}
+// choose picks the rows that a call may name: those of one lane, where the store
+// has lanes.
+func (tr *trace) choose() {
+	tr.lane = someRows
+	if tr.Lane == nil {
+		return
+	}
+	first := tr.Lane(rapid.SampledFrom(someRows).Draw(tr.rt, "lane of"))
+	tr.lane = nil
+	for _, row := range someRows {
+		if tr.Lane(row) == first {
+			tr.lane = append(tr.lane, row)
 		}
 	}
-	return rows
+}
+
+// rows draws the row of each part of a call.
+func (tr *trace) rows(n int) []limiter.Row {
+	return rapid.SliceOfN(rapid.SampledFrom(tr.lane), n, n).Draw(tr.rt, "rows")
 }
 
 // draw draws a request: mostly limits, now and then slots or quotas with them

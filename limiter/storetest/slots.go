@@ -2,6 +2,9 @@ package storetest
 
 import (
 	"fmt"
+	"runtime"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -13,6 +16,7 @@ import (
 func slotParts() []part {
 	return []part{
 		{"I04_NeverMoreLeasesThanPlaces", leasesAreBounded},
+		{"I04_ACrowdNeverHoldsMoreThanThePlaces", crowdOfLeases},
 		{"I04_AReleasedLeaseIsFreeAtOnce", releaseFrees},
 		{"R026_ASlotOfAKilledGatewayComesBack", r026},
 		{"R027_RefusedCallsNeitherTakeNorFreeSlots", r027},
@@ -102,6 +106,43 @@ func leasesAreBounded(t *testing.T, w World) {
 			}
 		}
 	})
+}
+
+// crowdOfLeases counts what runs at once itself, over several clients.
+func crowdOfLeases(t *testing.T, w World) {
+	const places, callers, each = 3, 16, 25
+	stores := []limiter.Store{w.Store, w.another(), w.another()}
+	var running, passed atomic.Int64
+	var wg sync.WaitGroup
+	for i := range callers {
+		wg.Go(func() {
+			store := stores[i%len(stores)]
+			for j := range each {
+				slot := slotOf(Tenant("ten_a"), places, i*each+j, time.Hour)
+				out, err := store.Take(t.Context(), &limiter.Draw{Slots: []limiter.Slot{slot}})
+				if err != nil || out.Slots[0].Active > places {
+					t.Errorf("caller %d: %+v, %v", i, out, err)
+				}
+				if !out.Admitted {
+					continue
+				}
+				passed.Add(1)
+				if now := running.Add(1); now > places {
+					t.Errorf("%d run at once, at most %d", now, places)
+				}
+				runtime.Gosched()
+				running.Add(-1)
+				if err := store.Release(t.Context(), []limiter.Lease{slot.Held()}); err != nil {
+					t.Errorf("release: %v", err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	if passed.Load() < places {
+		t.Errorf("%d admitted in all", passed.Load())
+	}
+	entered(t, "when all have ended", w.enter(t, slotOf(Tenant("ten_a"), places, 9999, time.Hour)), true, 1)
 }
 
 func releaseFrees(t *testing.T, w World) {

@@ -45,6 +45,9 @@ type World struct {
 	// Another makes a further client of the same state, as another gateway has
 	// it. Nil: a Store is all there is to it.
 	Another func() limiter.Store
+	// Together decides several draws, of one lane, in one call of a store that
+	// combines them: as if they came one after the other. Nil: it does not.
+	Together func(ctx context.Context, draws []*limiter.Draw) ([]limiter.Outcome, []error)
 	// Flush makes the store forget everything, as a flush of its servers does.
 	Flush func(t testing.TB)
 	// Lane names the lane that a row lies in, where a store has lanes that it

@@ -73,6 +73,7 @@ type trace struct {
 	calm    bool             // no jumps of more than a day
 	wait    int64            // µs that the last refusal told
 	amended []amended        // that may be repeated
+	lane    []limiter.Row    // the rows to choose from, where there are lanes
 }
 
 // amended is a call of Amend that had an id.
@@ -121,6 +122,7 @@ func (tr *trace) flush() {
 // step lets some time go by, makes a call and compares.
 func (tr *trace) step() error {
 	tr.Clock.Advance(time.Duration(tr.move()) * time.Microsecond)
+	tr.choose()
 	switch op := rapid.IntRange(0, 99).Draw(tr.rt, "call"); {
 	case op < 60:
 		return tr.take()
@@ -160,12 +162,37 @@ func (tr *trace) move() int64 {
 	return by
 }
 
+// take decides a request, or several in one call.
 func (tr *trace) take() error {
+	if tr.Together != nil && rapid.IntRange(0, 3).Draw(tr.rt, "together") == 0 {
+		return tr.takeTogether()
+	}
 	d := tr.draw()
 	got, err := tr.Store.Take(context.Background(), d)
 	if err != nil {
 		return err
 	}
+	return tr.compare(d, got)
+}
+
+func (tr *trace) takeTogether() error {
+	draws := make([]*limiter.Draw, rapid.IntRange(1, 8).Draw(tr.rt, "draws"))
+	for i := range draws {
+		draws[i] = tr.draw()
+	}
+	got, errs := tr.Together(context.Background(), draws)
+	for i, d := range draws {
+		if errs[i] != nil {
+			return errs[i]
+		}
+		if err := tr.compare(d, got[i]); err != nil {
+			return fmt.Errorf("draw %d of %d together: %w", i, len(draws), err)
+		}
+	}
+	return nil
+}
+
+func (tr *trace) compare(d *limiter.Draw, got limiter.Outcome) error {
 	want := tr.model.Decide(tr.Clock.Now(), d)
 	tr.wait = largestWait(want)
 	return differs(*d, got, want)
