@@ -2,8 +2,6 @@ package redisstore_test
 
 import (
 	"context"
-	"fmt"
-	"sync/atomic"
 	"testing"
 
 	"github.com/redis/go-redis/v9"
@@ -44,20 +42,16 @@ func patient(t testing.TB, url string) *redis.Client {
 	return newClient(t, opts)
 }
 
-// conforms runs the suite on the servers behind a URL. Each part of it has a
-// namespace of its own, because starting servers takes longer than most parts.
+// conforms runs the suite on the servers behind a URL.
 func conforms(t *testing.T, url string) {
 	t.Helper()
-	var parts atomic.Int64
 	storetest.Conform(t, func(t *testing.T) storetest.World {
-		own := options
-		own.Namespace = fmt.Sprint("hg", parts.Add(1))
 		client, clock := patientTo(t, url), storetest.NewManual()
-		store := redisstore.NewVirtual(client, own, clock.Now)
+		store := redisstore.NewVirtual(client, options, clock.Now)
 		w := storetest.World{
 			Store: store, Clock: clock,
-			Another: func() limiter.Store { return redisstore.NewVirtual(patientTo(t, url), own, clock.Now) },
-			Flush:   func(t testing.TB) { flush(t, client, own.Namespace) },
+			Another: func() limiter.Store { return redisstore.NewVirtual(patientTo(t, url), options, clock.Now) },
+			Flush:   func(t testing.TB) { flush(t, client) },
 		}
 		if store.Clustered() {
 			w.Lane = store.Lane
@@ -97,16 +91,8 @@ func masters(t testing.TB, client redis.UniversalClient, do func(context.Context
 	}
 }
 
-// flush forgets all keys of a namespace.
-func flush(t testing.TB, client redis.UniversalClient, namespace string) {
+// flush empties all servers.
+func flush(t testing.TB, client redis.UniversalClient) {
 	t.Helper()
-	masters(t, client, func(ctx context.Context, node *redis.Client) error {
-		keys := node.Scan(ctx, 0, namespace+":*", 10_000).Iterator()
-		for keys.Next(ctx) {
-			if err := node.Unlink(ctx, keys.Val()).Err(); err != nil {
-				return err
-			}
-		}
-		return keys.Err()
-	})
+	masters(t, client, func(ctx context.Context, node *redis.Client) error { return node.FlushAll(ctx).Err() })
 }
