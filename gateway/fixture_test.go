@@ -140,6 +140,7 @@ type fakeReporter struct {
 	beats   []policy.Heartbeat
 	batches []usage.Batch
 	beaten  chan struct{}
+	live    int // replicas; 0 is 1
 }
 
 func (f *fakeReporter) Beat(_ context.Context, b policy.Heartbeat) (int, time.Time, error) {
@@ -150,7 +151,7 @@ func (f *fakeReporter) Beat(_ context.Context, b policy.Heartbeat) (int, time.Ti
 	case f.beaten <- struct{}{}:
 	default:
 	}
-	return 1, time.Now().Add(f.skew), f.err
+	return max(f.live, 1), time.Now().Add(f.skew), f.err
 }
 
 func (f *fakeReporter) SendUsage(_ context.Context, b usage.Batch) error {
