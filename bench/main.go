@@ -29,7 +29,7 @@ func main() {
 func run(ctx context.Context, args []string) error {
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
 	quick := flags.Bool("quick", false, "measure for a minute instead of ten")
-	only := flags.String("only", "", "measure only cases whose names contain one of these, separated by commas; no memory")
+	only := flags.String("only", "", "measure only cases whose names contain one of these, separated by semicolons; no memory")
 	out := flags.String("out", "", "write the document to this file")
 	var d suite.Doors
 	flags.StringVar(&d.Gateway, "gateway", "", "measure the Envoy door of this headgate binary")

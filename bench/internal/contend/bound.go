@@ -14,18 +14,24 @@ import (
 // more than burst + rate × time is admitted, by Redis' own clock.
 type Bound struct {
 	Numbers policy.Numbers
-	Now     func(context.Context) (time.Time, error) // Redis' clock
+	// Burst is what greedy callers can get at once: Numbers.Burst, or less when
+	// replicas take slices.
+	Burst int64
+	Now   func(context.Context) (time.Time, error) // Redis' clock
 
-	admitted atomic.Uint64
-	began    time.Time
-	shares   []float64
+	admitted    atomic.Uint64
+	began       time.Time // by Redis' clock
+	base        time.Time // by this process'
+	first, last atomic.Int64
+	shares      []float64
 }
 
 // Begin starts a stretch. The bucket must be fresh.
 func (b *Bound) Begin(ctx context.Context) error {
 	now, err := b.Now(ctx)
-	b.began = now
+	b.began, b.base = now, time.Now()
 	b.admitted.Store(0)
+	b.first.Store(0)
 	return err
 }
 
@@ -35,6 +41,11 @@ func (b *Bound) Op(op meas.Op) meas.Op {
 		t, err := op(ctx, caller, i)
 		if t.Admitted > 0 {
 			b.admitted.Add(t.Admitted)
+			now := int64(time.Since(b.base))
+			b.last.Store(now)
+			if b.first.Load() == 0 {
+				b.first.CompareAndSwap(0, now)
+			}
 		}
 		return t, err
 	}
@@ -46,16 +57,20 @@ func (b *Bound) End(ctx context.Context, _ *meas.Round) error {
 	if err != nil {
 		return err
 	}
-	n := b.Numbers
-	most := float64(n.Burst) + float64(n.Tokens)*float64(now.Sub(b.began).Microseconds())/float64(n.Period)
-	share := float64(b.admitted.Load()) / most
-	b.shares = append(b.shares, share)
-	if share > 1 {
-		return fmt.Errorf("admitted %d in %v, but %d + rate × time is %.0f", b.admitted.Load(), now.Sub(b.began), n.Burst, most)
+	admitted := float64(b.admitted.Load())
+	if most := b.most(b.Numbers.Burst, now.Sub(b.began)); admitted > most {
+		return fmt.Errorf("admitted %.0f in %v, but burst + rate × time is %.0f", admitted, now.Sub(b.began), most)
 	}
+	asked := time.Duration(b.last.Load() - b.first.Load())
+	b.shares = append(b.shares, min(1, admitted/b.most(b.Burst, asked)))
 	return nil
 }
 
-// Share is the median share of what the limit allows that was admitted; never
-// above 1.
+// most is what burst and rate allow in a time.
+func (b *Bound) most(burst int64, t time.Duration) float64 {
+	return float64(burst) + float64(b.Numbers.Tokens)*float64(t)/float64(time.Microsecond)/float64(b.Numbers.Period)
+}
+
+// Share is how much of what greedy callers can get was admitted, from the first
+// admission to the last: the median over all stretches, and never above 1.
 func (b *Bound) Share() float64 { return meas.Median(b.shares) }

@@ -51,8 +51,9 @@ func (r *Replica) Close() {
 	_ = r.Store.Close()
 }
 
-// Plenty are numbers that refuse nobody: a million tokens a second and as many at once.
-func Plenty() policy.Numbers { return policy.Numbers{Tokens: 1, Period: 1, Burst: 1_000_000} }
+// Plenty are numbers that refuse nobody who has to ask Redis: a million tokens a
+// second.
+func Plenty() policy.Numbers { return policy.Numbers{Tokens: 1, Period: 1, Burst: 60_000} }
 
 // Flood are numbers that refuse nobody even where callers need no Redis: 10⁹ tokens
 // a second.

@@ -179,18 +179,19 @@ func (b *bench) hot(ctx context.Context) ([]meas.Case, error) {
 	if err != nil {
 		return nil, err
 	}
-	leased := contend.Requests(contend.Leased("plan.leased", contend.Flood()))
-	over := policy.Numbers{Tokens: 1, Period: 50, Burst: 2_000} // 20 000 a second
+	plenty, flood := contend.Plenty(), contend.Flood()
+	leased := contend.Requests(contend.Leased("plan.leased", flood))
+	over := policy.Numbers{Tokens: 1, Period: 200, Burst: 500} // 5 000 a second
 	exact, slices := contend.PerTenant("plan.over", over), contend.Leased("plan.leasedover", over)
 	return []meas.Case{
-		b.bounded(hotExact, contend.Plenty(), meas.Case{Op: ours.HotOp()}),
+		b.bounded(hotExact, plenty, plenty.Burst, meas.Case{Op: ours.HotOp()}),
 		{Name: hotUncombined, Op: contend.Replay(b.client, recorded).HotOp()},
 		{Name: hotRedisRate, Op: contend.RedisRate(b.client).HotOp()},
-		b.bounded(hotLeased, contend.Flood(), meas.Case{Op: b.replicas[0].Decide(leased).HotMany(16)}),
-		b.bounded(hotReplicas, contend.Plenty(), meas.Case{Op: b.spread(contend.OneLimit())}),
-		b.bounded(hotReplicasEach, contend.Plenty(), meas.Case{Callers: callers * replicasT8, Op: b.spread(contend.OneLimit())}),
-		b.bounded(overExact, over, meas.Case{Op: b.spread(contend.Requests(exact))}),
-		b.bounded(overLeased, over, meas.Case{Op: b.spread(contend.Requests(slices))}),
+		b.bounded(hotLeased, flood, flood.LeasedBurst(), meas.Case{Op: b.replicas[0].Decide(leased).HotMany(16)}),
+		b.bounded(hotReplicas, plenty, plenty.Burst, meas.Case{Op: b.spread(contend.OneLimit())}),
+		b.bounded(hotReplicasEach, plenty, plenty.Burst, meas.Case{Callers: callers * replicasT8, Op: b.spread(contend.OneLimit())}),
+		b.bounded(overExact, over, over.Burst, meas.Case{Op: b.spread(contend.Requests(exact))}),
+		b.bounded(overLeased, over, over.LeasedBurst(), meas.Case{Op: b.spread(contend.Requests(slices))}),
 	}, nil
 }
 

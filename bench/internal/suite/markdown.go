@@ -21,7 +21,8 @@ How to read it:
 - Peers get a pool with one connection for each caller. "GOGC=400" is the same with fewer garbage collections, because a gateway may be tuned too.
 - "One call each" replays the very call that headgate's store makes for the hot key, without combining.
 - While hot keys are measured, everything that is admitted is held against burst + rate × time by Redis' clock; a run in which that is exceeded fails. The rows "far over
-  its limit" ask for much more than there is: what they admit must be the limit, neither more nor noticeably less.
+  its limit" ask for much more than there is: what they admit must be the limit, neither more nor noticeably less. While replicas take slices, 50 ms of the rate are left out of the
+  burst, so that the limit holds although a token is spent a little after it was taken: the share of a leased limit is that of the remaining burst + rate × time.
 - throttled's four calls fail at the key that everybody draws from: it compares and swaps, and gives up after ten attempts. sethvargo/go-limiter's Redis store is for another client, so its row counts in its own memory and shares nothing.
 `
 

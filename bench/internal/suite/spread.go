@@ -20,9 +20,10 @@ func (b *bench) spread(requests []limiter.Request) meas.Op {
 	}
 }
 
-// bounded names the case and holds its one limit to its promise.
-func (b *bench) bounded(name string, n policy.Numbers, c meas.Case) meas.Case {
-	bound := &contend.Bound{Numbers: n, Now: b.redis.Now}
+// bounded names the case and holds its one limit to its promise. burst is what
+// greedy callers can get of the limit at once.
+func (b *bench) bounded(name string, n policy.Numbers, burst int64, c meas.Case) meas.Case {
+	bound := &contend.Bound{Numbers: n, Burst: burst, Now: b.redis.Now}
 	b.bounds[name] = bound
 	c.Name, c.Before, c.After, c.Op = name, bound.Begin, bound.End, bound.Op(c.Op)
 	return c

@@ -23,7 +23,7 @@ type Options struct {
 	Identifiers int
 	Sizes       []int
 	Doors       Doors
-	Only        string    // measure only cases whose names contain one of these, separated by commas
+	Only        string    // measure only cases whose names contain one of these, separated by semicolons
 	Progress    io.Writer // told what goes on
 }
 
@@ -131,7 +131,7 @@ func only(cases []meas.Case, parts string) []meas.Case {
 	}
 	var kept []meas.Case
 	for _, c := range cases {
-		for part := range strings.SplitSeq(parts, ",") {
+		for part := range strings.SplitSeq(parts, ";") {
 			if strings.Contains(c.Name, part) {
 				kept = append(kept, c)
 				break

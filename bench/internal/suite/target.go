@@ -41,7 +41,7 @@ func (r results) targets(alone *pair, bounds map[string]float64) []Target {
 	all = append(all, alone.target()...)
 	all = append(all, r.faster("T4", "hot key, exact, beside one call each", hotExact, hotUncombined, 4)...)
 	all = append(all, r.faster("T4", "hot key, leased, beside one call each", hotLeased, hotUncombined, 15)...)
-	all = append(all, within("T4", "leased, 12 replicas: share of what the limit allows", overLeased, bounds)...)
+	all = append(all, within("T4", "leased, 12 replicas: share of what slices leave of the limit", overLeased, bounds)...)
 	all = append(all, r.remembered()...)
 	all = append(all, r.faster("T8", "12 replicas, 64 callers each, beside one replica", hotReplicasEach, hotExact, 0.8)...)
 	all = append(all, r.faster("T8", "12 replicas, 64 callers in all, beside one replica", hotReplicas, hotExact, 0.8)...)
