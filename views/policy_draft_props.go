@@ -113,6 +113,18 @@ func (s DraftSection) text(name, label, hint string, rows int) ui.TextAreaProps 
 	return ui.TextAreaProps{Name: s.field(name), Label: label, Hint: hint, Value: s.Form.Raw(name), Error: s.Form.Error(name), Rows: rows, Mono: true}
 }
 
+// graphQL reports whether the cost is computed and has no field.
+func (s DraftSection) graphQL() bool {
+	return strings.HasPrefix(s.Form.Raw("cost-text"), "of the GraphQL query")
+}
+
+func (s DraftSection) costHint() string {
+	if text := s.Form.Raw("cost-text"); text != "" {
+		return "tokens " + text
+	}
+	return "tokens"
+}
+
 // units are the choices of a rate's period; one that is none of the usual ones
 // is kept.
 func (s DraftSection) units(name, label string) ui.SelectProps {
@@ -128,9 +140,8 @@ func (s DraftSection) units(name, label string) ui.SelectProps {
 	return s.choice(name, label, "", options...)
 }
 
-func perOptions() []ui.Option {
-	return []ui.Option{{Value: "tenant", Label: "tenant"}, {Value: "credential", Label: "credential"}, {Value: "ip", Label: "IP address"}, {Value: "global", Label: "all together"}}
-}
+// perHint names what can be counted per.
+const perHint = "tenant, credential, user, ip, global, header:NAME or body:FIELD; several with commas"
 
 func countsOptions() []ui.Option {
 	return []ui.Option{{Value: "cost", Label: "cost"}, {Value: "requests", Label: "1 a request"}}
@@ -138,6 +149,33 @@ func countsOptions() []ui.Option {
 
 func modeOptions() []ui.Option {
 	return []ui.Option{{Value: "open", Label: "open: admit within the fallback"}, {Value: "closed", Label: "closed: refuse with 503"}}
+}
+
+// routeModeOptions are those of a route's form.
+func routeModeOptions() []ui.Option {
+	return append(modeOptions(), ui.Option{Value: "share", Label: "open: a share of the limits for each gateway"})
+}
+
+// kindOptions say whether something refuses.
+func kindOptions() []ui.Option {
+	return []ui.Option{{Value: "enforce", Label: "enforce"}, {Value: "shadow", Label: "shadow: count, refuse nobody"}}
+}
+
+func syncOptions() []ui.Option {
+	return []ui.Option{{Value: "exact", Label: "exact: ask Redis each time"}, {Value: "leased", Label: "leased: for very hot limits"}}
+}
+
+func periodOptions() []ui.Option {
+	return []ui.Option{{Value: "none", Label: "no quota"}, {Value: "day", Label: "day"}, {Value: "week", Label: "week"}, {Value: "month", Label: "month"},
+		{Value: "year", Label: "year"}, {Value: "lifetime", Label: "lifetime"}}
+}
+
+func alignmentOptions() []ui.Option {
+	return []ui.Option{{Value: "calendar", Label: "calendar"}, {Value: "anniversary", Label: "the tenant's own date"}}
+}
+
+func overOptions() []ui.Option {
+	return []ui.Option{{Value: "block", Label: "block: refuse until the next period"}, {Value: "bill", Label: "bill: admit and mark"}}
 }
 
 // DraftSourceProps is a draft as YAML.

@@ -31,6 +31,8 @@ type PolicyText struct {
 	Global, Shared   []LimitRow
 	Plans            []PlanRow
 	Routes           []RouteRow
+	User             string // where the user behind a request stands; "" nowhere
+	Expected         int64  // gateways that are expected; 0 when not said
 }
 
 // LimitRow is one limit in words.
@@ -47,7 +49,7 @@ type RouteRow struct {
 	Name, Description string
 	Match             []string
 	Identity, Motive  string
-	Cost              int64
+	Cost              string // tokens, or how they are found
 	Limits            []LimitRow
 	Uses              []string
 	FailMode          string // open or closed

@@ -175,6 +175,9 @@ func (s *Server) renderForms(w http.ResponseWriter, r *http.Request, status int,
 			f, failed := e.override[sec]
 			if !failed {
 				f = valuesOf(e.doc, sec)
+			} else { // what has no field is not typed
+				stored := valuesOf(e.doc, sec)
+				f.Value["cost-text"], f.Value["user-text"] = stored.Value["cost-text"], stored.Value["user-text"]
 			}
 			sec.mark(f, e.report.Problems)
 			n, _ := strconv.Atoi(f.Get("limits"))
@@ -209,12 +212,18 @@ func summaryOf(d *policy.Document, sec section) string {
 	if sec.Kind == "route" {
 		r := d.Routes[sec.index()]
 		parts = append(parts, strings.Join(r.Match, ", "), "if Redis is away: "+failText(r.OnStoreFailure))
+		if r.Concurrency != nil {
+			parts = append(parts, fmt.Sprintf("%d at once", r.Concurrency.Max))
+		}
 	}
 	if sec.Kind == "general" {
 		return fmt.Sprintf("%d trusted proxies, %d credential headers", len(d.ClientIP.TrustedProxies), len(d.Credentials.Headers))
 	}
 	for _, l := range *sec.limitsOf(d) {
-		parts = append(parts, l.Name+" "+l.Rate.String()+" per "+string(l.Per))
+		parts = append(parts, l.Name+" "+l.Rate.String()+" per "+l.Per.Text())
+	}
+	if q := d.Plans[sec.Key].Quota; sec.Kind == "plan" && q != nil {
+		parts = append(parts, quotaText(q))
 	}
 	if len(parts) == 0 {
 		return "none"

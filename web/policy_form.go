@@ -5,7 +5,6 @@ import (
 	"net/netip"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/headgate/headgate/internal/form"
 	"github.com/headgate/headgate/policy"
@@ -14,18 +13,23 @@ import (
 // maxSectionLimits bounds the limits of one section that a form may carry.
 const maxSectionLimits = 64
 
-// unlimitedUnit is the choice of unit that stands for "no limit".
-const unlimitedUnit = "unlimited"
+// Choices of a form that stand for a word of the document elsewhere.
+const (
+	unlimitedUnit = "unlimited" // a unit: no limit
+	shareMode     = "share"     // a fail mode: open, with the fallback share
+	noPeriod      = "none"      // a quota's period: no quota
+)
 
 // fields are the names of a section's own fields, without its limits.
 func (s section) fields() []string {
 	switch s.Kind {
 	case "general":
-		return []string{"description", "trusted-proxies", "ip-header", "ipv6-prefix", "headers", "inv-count", "inv-unit", "inv-burst"}
+		return []string{"description", "trusted-proxies", "ip-header", "ipv6-prefix", "headers", "user-header", "replicas", "inv-count", "inv-unit", "inv-burst"}
 	case "plan":
-		return []string{"name", "description"}
+		return []string{"name", "description", "q-amount", "q-counts", "q-period", "q-alignment", "q-zone", "q-over", "q-max", "q-mode"}
 	case "route":
-		return []string{"name", "description", "match", "identity", "motive", "cost", "mode", "fb-count", "fb-unit", "fb-burst"}
+		return []string{"name", "description", "match", "identity", "motive", "cost", "c-max", "c-lease", "c-per", "c-mode",
+			"mode", "fb-count", "fb-unit", "fb-burst"}
 	}
 	return nil
 }
@@ -33,7 +37,7 @@ func (s section) fields() []string {
 func limitField(i int, name string) string { return "l" + strconv.Itoa(i) + "-" + name }
 
 func limitFields() []string {
-	return []string{"name", "description", "per", "counts", "count", "unit", "burst"}
+	return []string{"name", "description", "per", "counts", "count", "unit", "burst", "kind", "sync", "expires"}
 }
 
 // parseSection reads the fields of a section from a form whose names carry the
@@ -74,8 +78,11 @@ func valuesOf(d *policy.Document, s section) *form.Form {
 		f.Value["trusted-proxies"], f.Value["ip-header"] = strings.Join(proxies, "\n"), d.ClientIP.Header
 		f.Value["ipv6-prefix"], f.Value["headers"] = strconv.Itoa(d.ClientIP.IPv6Prefix), strings.Join(headers, "\n")
 		putRate(f, "inv-", d.Credentials.Invalid.Rate, d.Credentials.Invalid.Burst)
+		f.Value["replicas"] = intIf(d.ReplicasExpected)
+		putUser(f, d.User)
 	case "plan":
 		f.Value["name"], f.Value["description"] = s.Key, d.Plans[s.Key].Description
+		putQuota(f, d.Plans[s.Key].Quota)
 	case "route":
 		putRoute(f, d.Routes[s.index()])
 	}
@@ -83,7 +90,9 @@ func valuesOf(d *policy.Document, s section) *form.Form {
 		f.Value["limits"] = strconv.Itoa(len(*limits))
 		for i, l := range *limits {
 			f.Value[limitField(i, "name")], f.Value[limitField(i, "description")] = l.Name, l.Description
-			f.Value[limitField(i, "per")], f.Value[limitField(i, "counts")] = string(l.Per), string(l.Counts)
+			f.Value[limitField(i, "per")], f.Value[limitField(i, "counts")] = perText(l.Per), string(l.Counts)
+			f.Value[limitField(i, "kind")], f.Value[limitField(i, "sync")] = string(l.Mode), string(l.Sync)
+			f.Value[limitField(i, "expires")] = endText(l.ExpiresAt)
 			putRate(f, limitField(i, ""), l.Rate, l.Burst)
 		}
 	}
@@ -94,81 +103,16 @@ func putRoute(f *form.Form, r policy.Route) {
 	f.Value["name"], f.Value["description"] = r.Name, r.Description
 	f.Value["match"], f.Value["identity"], f.Value["motive"] = strings.Join(r.Match, "\n"), string(r.Identity), string(r.Motive)
 	f.Value["cost"], f.Value["uses"] = strconv.FormatInt(r.Cost, 10), strings.Join(r.Uses, ",")
+	f.Value["cost-text"] = computedCost(r)
+	putConcurrency(f, r.Concurrency)
 	f.Value["mode"], f.Value["fb-unit"] = string(r.OnStoreFailure.Mode), "minute"
-	if fb := r.OnStoreFailure.Fallback; fb != nil {
+	if fb := r.OnStoreFailure.Fallback; fb != nil && fb.Share {
+		f.Value["mode"] = shareMode
+	} else if fb != nil {
 		rate := fb.Rate
 		rate.Unlimited = rate.Unlimited || fb.Unlimited
 		putRate(f, "fb-", rate, fb.Burst)
 	}
-}
-
-func putRate(f *form.Form, prefix string, r policy.Rate, burst int64) {
-	if r.Unlimited {
-		f.Value[prefix+"unit"] = unlimitedUnit
-		return
-	}
-	unit := r.Period.String()
-	for _, u := range []struct {
-		name   string
-		period time.Duration
-	}{{"second", time.Second}, {"minute", time.Minute}, {"hour", time.Hour}, {"day", 24 * time.Hour}} {
-		if r.Period == u.period {
-			unit = u.name
-		}
-	}
-	f.Value[prefix+"count"], f.Value[prefix+"unit"] = strconv.FormatInt(r.Tokens, 10), unit
-	f.Value[prefix+"burst"] = strconv.FormatInt(burst, 10)
-}
-
-// takeRate reads count, unit and burst. An empty burst is the count.
-func takeRate(f *form.Form, prefix string) (policy.Rate, int64) {
-	unit := f.Get(prefix + "unit")
-	if unit == unlimitedUnit {
-		return policy.Rate{Unlimited: true}, 0
-	}
-	count, burst := takeInt(f, prefix+"count"), int64(0)
-	if f.Get(prefix+"burst") != "" {
-		burst = takeInt(f, prefix+"burst")
-	}
-	if f.Error(prefix+"count") != "" {
-		return policy.Rate{}, 0
-	}
-	rate, err := policy.ParseRate(strconv.FormatInt(count, 10) + "/" + unit)
-	if err != nil {
-		f.Fail(prefix+"count", err.Error()+".")
-	}
-	if f.Get(prefix+"burst") == "" {
-		return rate, rate.Tokens
-	}
-	return rate, burst
-}
-
-// takeInt reads a number typed as plain digits. "1,000", "1.000" and "1e3" mean
-// different things to different people and are refused.
-func takeInt(f *form.Form, name string) int64 {
-	s := f.Get(name)
-	n, err := strconv.ParseInt(s, 10, 64)
-	switch {
-	case s == "":
-		f.Fail(name, "Is missing.")
-	case strings.Trim(s, "0123456789") != "":
-		f.Fail(name, "Must be plain digits, such as 1000.")
-	case err != nil:
-		f.Fail(name, "Is too large.")
-	}
-	return n
-}
-
-func takeLimits(f *form.Form) []policy.Limit {
-	n, _ := strconv.Atoi(f.Get("limits"))
-	var limits []policy.Limit
-	for i := range min(max(n, 0), maxSectionLimits) {
-		l := policy.Limit{Name: f.Get(limitField(i, "name")), Description: f.Get(limitField(i, "description")),
-			Per: policy.Per(f.Get(limitField(i, "per"))), Counts: policy.Counts(f.Get(limitField(i, "counts")))}
-		l.Rate, l.Burst = takeRate(f, limitField(i, ""))
-		limits = append(limits, l)
-	}
-	return limits
 }
 
 // apply puts what was typed into the document. What cannot be read is noted
@@ -192,7 +136,7 @@ func (s section) apply(d *policy.Document, f *form.Form) {
 			return
 		}
 		delete(d.Plans, s.Key)
-		d.Plans[name] = policy.Plan{Description: f.Get("description"), Limits: takeLimits(f)}
+		d.Plans[name] = policy.Plan{Description: f.Get("description"), Limits: takeLimits(f), Quota: takeQuota(f)}
 	case "route":
 		applyRoute(&d.Routes[s.index()], f)
 	}
@@ -217,14 +161,28 @@ func applyGeneral(d *policy.Document, f *form.Form) {
 		d.Credentials.Headers = append(d.Credentials.Headers, policy.CredentialHeader{Name: name, Scheme: strings.TrimSpace(scheme)})
 	}
 	d.Credentials.Invalid.Rate, d.Credentials.Invalid.Burst = takeRate(f, "inv-")
+	d.ReplicasExpected = takeIntIf(f, "replicas")
+	if d.User == nil || d.User.JWT == nil { // a token is edited as YAML
+		d.User = nil
+		if header := f.Get("user-header"); header != "" {
+			d.User = &policy.User{Header: header}
+		}
+	}
 }
 
 func applyRoute(r *policy.Route, f *form.Form) {
 	r.Name, r.Description, r.Match = f.Get("name"), f.Get("description"), lines(f.Raw("match"))
 	r.Identity, r.Motive = policy.Identity(f.Get("identity")), policy.Motive(f.Get("motive"))
-	r.Cost, r.Uses, r.Limits = takeInt(f, "cost"), nil, takeLimits(f)
+	if r.GraphQL == nil { // a cost that is computed is edited as YAML
+		r.Cost = takeInt(f, "cost")
+	}
+	r.Uses, r.Limits, r.Concurrency = nil, takeLimits(f), takeConcurrency(f)
 	if uses := f.Get("uses"); uses != "" {
 		r.Uses = strings.Split(uses, ",")
+	}
+	if f.Get("mode") == shareMode {
+		r.OnStoreFailure = policy.StoreFailure{Mode: policy.FailOpen, Fallback: &policy.Fallback{Share: true}}
+		return
 	}
 	r.OnStoreFailure = policy.StoreFailure{Mode: policy.FailMode(f.Get("mode"))}
 	if r.OnStoreFailure.Mode == policy.FailOpen {

@@ -80,25 +80,97 @@ func readable(d *policy.Document, replicas int) views.PolicyText {
 	for _, h := range d.Credentials.Headers {
 		t.Headers = append(t.Headers, strings.TrimSpace(h.Name+" "+h.Scheme))
 	}
+	t.User, t.Expected = userText(d.User), d.ReplicasExpected
 	t.Invalid = rateText(d.Credentials.Invalid.Rate, d.Credentials.Invalid.Burst)
 	for _, name := range planNames(d) {
-		t.Plans = append(t.Plans, views.PlanRow{Name: name, Description: d.Plans[name].Description, Limits: limitRows(d.Plans[name].Limits)})
+		row := views.PlanRow{Name: name, Description: d.Plans[name].Description, Limits: limitRows(d.Plans[name].Limits)}
+		if q := d.Plans[name].Quota; q != nil {
+			row.Limits = append(row.Limits, views.LimitRow{Name: "quota", Rate: quotaText(q), Per: "tenant", Counts: string(q.Counts)})
+		}
+		t.Plans = append(t.Plans, row)
 	}
 	for _, r := range d.Routes {
 		t.Routes = append(t.Routes, views.RouteRow{Name: r.Name, Description: r.Description, Match: r.Match, Identity: string(r.Identity),
-			Motive: string(r.Motive), Cost: r.Cost, Limits: limitRows(r.Limits), Uses: r.Uses,
+			Motive: string(r.Motive), Cost: costText(r), Limits: routeLimits(r), Uses: r.Uses,
 			FailMode: string(r.OnStoreFailure.Mode), Fail: failText(r.OnStoreFailure), Worst: worstText(r.OnStoreFailure, replicas)})
 	}
 	return t
 }
 
+func userText(u *policy.User) string {
+	switch {
+	case u == nil:
+		return ""
+	case u.JWT != nil:
+		return "claim " + u.JWT.Claim + " of a token that " + u.JWT.JWKSFile + " verifies"
+	}
+	return "header " + u.Header + ", from trusted proxies only"
+}
+
 func limitRows(limits []policy.Limit) []views.LimitRow {
 	rows := make([]views.LimitRow, 0, len(limits))
 	for _, l := range limits {
-		rows = append(rows, views.LimitRow{Name: l.Name, Description: l.Description, Per: string(l.Per), Counts: string(l.Counts),
-			Rate: rateText(l.Rate, l.Burst)})
+		rows = append(rows, views.LimitRow{Name: l.Name, Description: l.Description, Per: l.Per.Text(), Counts: string(l.Counts),
+			Rate: rateText(l.Rate, l.Burst) + remarks(l)})
 	}
 	return rows
+}
+
+// remarks are what a limit does besides, each after a comma.
+func remarks(l policy.Limit) string {
+	text := ""
+	if l.Sync == policy.SyncLeased {
+		text += ", leased"
+	}
+	if l.Mode == policy.ModeShadow {
+		text += ", shadow: refuses nobody"
+	}
+	if l.ExpiresAt != nil {
+		text += ", until " + endText(l.ExpiresAt)
+	}
+	return text
+}
+
+// routeLimits are a route's own limits and its concurrency limit.
+func routeLimits(r policy.Route) []views.LimitRow {
+	rows := limitRows(r.Limits)
+	if c := r.Concurrency; c != nil {
+		rate := ui.Int(c.Max) + " at once"
+		if c.Mode == policy.ModeShadow {
+			rate += ", shadow: refuses nobody"
+		}
+		rows = append(rows, views.LimitRow{Name: "concurrency", Rate: rate, Per: c.Per.Text()})
+	}
+	return rows
+}
+
+func costText(r policy.Route) string {
+	switch {
+	case r.GraphQL != nil:
+		return "by query, ≤ " + ui.Int(r.GraphQL.Max)
+	case r.SettleHeader != "":
+		return ui.Int(r.Cost) + ", settled"
+	}
+	return ui.Int(r.Cost)
+}
+
+func quotaText(q *policy.Quota) string {
+	text := ui.Int(q.Amount) + " a " + string(q.Period)
+	if q.Period == policy.PeriodLifetime {
+		text = ui.Int(q.Amount) + " in all"
+	}
+	switch {
+	case q.Over == policy.OverBlock:
+		text += ", then refused"
+	case q.Max > 0:
+		text += ", then billed up to " + ui.Int(q.Max)
+	default:
+		text += ", then billed"
+	}
+	if q.Mode == policy.ModeShadow {
+		text += " (shadow: refuses nobody)"
+	}
+	return text
 }
 
 func rateText(r policy.Rate, burst int64) string {
@@ -121,6 +193,8 @@ func failText(f policy.StoreFailure) string {
 		return "open"
 	case f.Fallback.Unlimited:
 		return "open, unlimited"
+	case f.Fallback.Share:
+		return "open, a share of the limits per gateway"
 	}
 	return "open, " + rateText(f.Fallback.Rate, f.Fallback.Burst) + " per gateway"
 }
@@ -132,6 +206,8 @@ func worstText(f policy.StoreFailure, replicas int) string {
 		return "0"
 	case f.Fallback == nil, f.Fallback.Unlimited:
 		return "no bound"
+	case f.Fallback.Share:
+		return "the limits, shared out"
 	case replicas == 0 || f.Fallback.Rate.Period <= 0:
 		return "unknown"
 	}

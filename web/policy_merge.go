@@ -34,6 +34,8 @@ func mergeDocuments(base, mine, live *policy.Document) (merged *policy.Document,
 	pick("description", base.Description, mine.Description, live.Description, &out.Description)
 	pick("client_ip", base.ClientIP, mine.ClientIP, live.ClientIP, &out.ClientIP)
 	pick("credentials", base.Credentials, mine.Credentials, live.Credentials, &out.Credentials)
+	pick("user", base.User, mine.User, live.User, &out.User)
+	pick("replicas_expected", base.ReplicasExpected, mine.ReplicasExpected, live.ReplicasExpected, &out.ReplicasExpected)
 	pick("global", base.Global, mine.Global, live.Global, &out.Global)
 	pick("shared", base.Shared, mine.Shared, live.Shared, &out.Shared)
 	var more []string

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"cmp"
 	"regexp"
 	"strings"
 
@@ -33,7 +34,7 @@ func limitFieldOf(rest string) string {
 	if m == nil {
 		return ""
 	}
-	field := map[string]string{"": "name", "rate": "count"}[m[2]]
+	field := map[string]string{"": "name", "rate": "count", "mode": "kind", "expires_at": "expires"}[m[2]]
 	if field == "" {
 		field = m[2]
 	}
@@ -44,7 +45,23 @@ func planField(rest string) string {
 	if rest == "" {
 		return "name"
 	}
+	if quota, ok := strings.CutPrefix(rest, "quota"); ok {
+		if quota == ".time_zone" {
+			return "q-zone"
+		}
+		return "q-" + cmp.Or(knownPart(quota, "counts", "period", "alignment", "over", "max", "mode"), "amount")
+	}
 	return limitFieldOf(rest)
+}
+
+// knownPart is the last step of a path when it is one of the names.
+func knownPart(path string, names ...string) string {
+	for _, name := range names {
+		if path == "."+name {
+			return name
+		}
+	}
+	return ""
 }
 
 func routeField(rest string) string {
@@ -59,6 +76,8 @@ func routeField(rest string) string {
 		return "fb-count"
 	case head == "on_store_failure":
 		return "mode"
+	case head == "concurrency":
+		return "c-" + cmp.Or(knownPart(strings.TrimPrefix(rest, "concurrency"), "max", "lease", "per", "mode"), "max")
 	case head == "match", head == "identity", head == "motive", head == "cost", head == "uses", head == "name", head == "description":
 		return head
 	}
@@ -69,7 +88,7 @@ func generalField(path string) string {
 	for _, p := range []struct{ prefix, field string }{
 		{"client_ip.trusted_proxies", "trusted-proxies"}, {"client_ip.header", "ip-header"}, {"client_ip.ipv6_prefix", "ipv6-prefix"},
 		{"credentials.headers", "headers"}, {"credentials.invalid.burst", "inv-burst"}, {"credentials.invalid", "inv-count"},
-		{"description", "description"},
+		{"description", "description"}, {"user", "user-header"}, {"replicas_expected", "replicas"},
 	} {
 		if strings.HasPrefix(path, p.prefix) {
 			return p.field

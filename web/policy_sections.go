@@ -1,6 +1,7 @@
 package web
 
 import (
+	"cmp"
 	"slices"
 	"strconv"
 	"time"
@@ -63,8 +64,9 @@ func (s section) addLimit(d *policy.Document) {
 	if s.Kind == "global" {
 		l.Per = policy.PerGlobal
 	}
-	if s.Kind == "route" && d.Routes[s.index()].Identity == policy.IdentityIP {
-		l.Per = policy.PerIP
+	if s.Kind == "route" {
+		l.Per = map[policy.Identity]policy.Per{policy.IdentityIP: policy.PerIP, policy.IdentityUser: policy.PerUser}[d.Routes[s.index()].Identity]
+		l.Per = cmp.Or(l.Per, policy.PerTenant)
 	}
 	s.put(d, append(*limits, l))
 }
