@@ -48,6 +48,12 @@ type FleetFeed interface {
 	Ping(ctx context.Context) (time.Duration, error)
 }
 
+// RedisInspector is a FleetFeed that looks its servers over for known hazards.
+type RedisInspector interface {
+	// Inspect returns what it finds, the worst first.
+	Inspect(ctx context.Context) ([]policy.Hazard, error)
+}
+
 // UsageFeed reads live counts.
 type UsageFeed interface {
 	// Usage returns the batches after a position and the next position. It does not wait.

@@ -77,6 +77,48 @@ func TestFleet_OutageIsShownAsUnknownNotAsZero(t *testing.T) {
 	}
 }
 
+// inspectedFeed is a feed whose Redis can be looked over.
+type inspectedFeed struct {
+	*fakeFeed
+	found *[]policy.Hazard
+	looks *int
+}
+
+func (f inspectedFeed) Inspect(context.Context) ([]policy.Hazard, error) {
+	defer f.lock()()
+	*f.looks++
+	return *f.found, f.down
+}
+
+func TestFleet_HazardsAreLookedForNowAndThenAndKeptWhileRedisIsAway(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	feed := inspectedFeed{e.feed, new([]policy.Hazard), new(int)}
+	*feed.found = []policy.Hazard{{Code: policy.HazardEvictionPolicy, Severity: policy.SeverityRed, Server: "a:1"}}
+	d := e.deps
+	d.Feed = feed
+	fleet := console.NewFleet(d)
+	first := fleet.Health(e.ctx)
+	if len(first.Hazards) != 1 || !first.HazardsAt.Equal(e.clock.now()) {
+		t.Fatalf("health %+v", first)
+	}
+	e.feed.set(func() { *feed.found = nil })
+	e.clock.add(5 * time.Second)
+	if h := fleet.Health(e.ctx); len(h.Hazards) != 1 || *feed.looks != 1 {
+		t.Errorf("after 5 s: %d looks, %+v", *feed.looks, h.Hazards)
+	}
+	e.feed.set(func() { e.feed.down = errors.New("refused") })
+	e.clock.add(10 * time.Second)
+	if h := fleet.Health(e.ctx); len(h.Hazards) != 1 || !h.HazardsAt.Equal(first.HazardsAt) {
+		t.Errorf("with Redis away: %+v", h)
+	}
+	e.feed.set(func() { e.feed.down = nil })
+	e.clock.add(5 * time.Second)
+	if h := fleet.Health(e.ctx); len(h.Hazards) != 0 || !h.HazardsAt.Equal(e.clock.now()) {
+		t.Errorf("mended: %+v", h)
+	}
+}
+
 func TestFleet_HealthIsServedFromTheSnapshot(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t)

@@ -2,6 +2,7 @@ package console
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/headgate/headgate/policy"
@@ -11,6 +12,7 @@ const (
 	historyEvery = 10 * time.Second
 	historyKept  = 360 // an hour
 	staleHealth  = 3 * time.Second
+	inspectEvery = 10 * time.Second
 )
 
 // Health is a cached snapshot of what the console depends on; reading it never
@@ -44,6 +46,9 @@ type Health struct {
 
 	Drafts        int
 	OutboxPending int // changes that have not reached Redis yet
+
+	Hazards   []policy.Hazard // what endangers the limits, the worst first
+	HazardsAt time.Time       // of the last look; zero before the first
 
 	feed policy.FeedState // as last known
 }
@@ -129,6 +134,7 @@ func (s *Fleet) takeSnapshot(ctx context.Context) {
 	databaseDone := make(chan Health, 1)
 	go func() { databaseDone <- s.askDatabase(ctx, before) }()
 	s.askRedis(ctx, &h)
+	s.inspect(ctx, &h)
 	db := <-databaseDone
 	h.PostgresUp, h.Version, h.Digest, h.Drafts, h.OutboxPending = db.PostgresUp, db.Version, db.Digest, db.Drafts, db.OutboxPending
 	if ctx.Err() != nil && before.At.IsZero() {
@@ -193,6 +199,28 @@ func (s *Fleet) askRedis(ctx context.Context, h *Health) {
 		return
 	}
 	h.RedisRTT, h.Replicas, h.FleetAt, h.feed = rtt, replicas, s.d.now(), state
+}
+
+// inspect looks Redis over, once every inspectEvery. What cannot be looked at
+// keeps what the last look found.
+func (s *Fleet) inspect(ctx context.Context, h *Health) {
+	inspector, ok := s.d.Feed.(RedisInspector)
+	if !ok || !h.RedisUp || s.d.now().Sub(h.HazardsAt) < inspectEvery {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, healthTimeout)
+	defer cancel()
+	found, err := inspector.Inspect(ctx)
+	if err != nil {
+		s.d.Log.WarnContext(ctx, "Redis cannot be looked over", "error", err)
+		return
+	}
+	for _, found := range found {
+		if found.Severity == policy.SeverityRed && !slices.ContainsFunc(h.Hazards, func(was policy.Hazard) bool { return was.Code == found.Code && was.Server == found.Server }) {
+			s.d.Log.ErrorContext(ctx, "hazard", "code", found.Code, "server", found.Server, "text", found.Text, "mend", found.Mend)
+		}
+	}
+	h.Hazards, h.HazardsAt = found, s.d.now()
 }
 
 // sum computes statuses and totals from replicas and version. Without Redis

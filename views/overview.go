@@ -23,6 +23,16 @@ type OverviewLiveProps struct {
 	Changes   []ChangeRow
 	AuditLink bool
 	Checklist []Step // empty once everything has been done
+
+	Hazards    []HazardRow
+	HazardsAge string // of the last look at Redis: "looked at 4 s ago", or that there was none
+}
+
+// HazardRow is something about a Redis server that endangers the limits.
+type HazardRow struct {
+	Tone, Label string // of its tag: "bad" "red"
+	Server      string
+	Text, Mend  string
 }
 
 // RefusedTenant is a tenant that is refused now.

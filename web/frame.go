@@ -7,6 +7,7 @@ import (
 	"github.com/a-h/templ"
 
 	"github.com/headgate/headgate/console"
+	"github.com/headgate/headgate/policy"
 	"github.com/headgate/headgate/views"
 	"github.com/headgate/headgate/views/ui"
 )
@@ -45,6 +46,14 @@ func (s *Server) facts(r *http.Request) ui.Facts {
 	for _, rep := range h.Replicas {
 		if rep.Status == console.StatusSilent {
 			f.Silent++
+		}
+	}
+	for _, hazard := range h.Hazards {
+		if hazard.Severity != policy.SeverityRed {
+			break // the worst come first
+		}
+		if f.Hazards++; f.Hazard == "" {
+			f.Hazard = hazard.Server + ": " + hazard.Text
 		}
 	}
 	s.liveFacts(&f)

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/headgate/headgate/console"
+	"github.com/headgate/headgate/policy"
+	"github.com/headgate/headgate/views"
 	"github.com/headgate/headgate/views/ui"
 )
 
@@ -59,4 +61,18 @@ func syncStat(now time.Time, h console.Health) ui.StatProps {
 		p.Value = fmt.Sprintf("%d of %d", h.InSync, h.Of)
 	}
 	return p
+}
+
+// hazardRows are the rows of what endangers the limits, and the age of the look.
+func hazardRows(now time.Time, h console.Health) ([]views.HazardRow, string) {
+	age := "not looked at yet"
+	if !h.HazardsAt.IsZero() {
+		age = "looked at " + ui.Ago(now, h.HazardsAt)
+	}
+	tones := map[policy.Severity]string{policy.SeverityRed: "bad", policy.SeverityAmber: "warn", policy.SeverityNote: ""}
+	rows := make([]views.HazardRow, len(h.Hazards))
+	for i, z := range h.Hazards {
+		rows[i] = views.HazardRow{Tone: tones[z.Severity], Label: string(z.Severity), Server: z.Server, Text: z.Text, Mend: z.Mend}
+	}
+	return rows, age
 }

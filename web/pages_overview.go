@@ -45,6 +45,7 @@ func (s *Server) overviewProps(r *http.Request) (views.OverviewLiveProps, error)
 	if p.Tenants, err = s.refusedMost(ctx, now, f); err != nil {
 		return p, err
 	}
+	p.Hazards, p.HazardsAge = hazardRows(now, h)
 	p.Limits = limitsThatRefuse(s.Activity.Live().TopLimits(now.Add(-recent), 8), f)
 	if p.AuditLink {
 		if p.Changes, err = s.lastChanges(ctx, now); err != nil {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/headgate/headgate/console"
+	"github.com/headgate/headgate/policy"
 	"github.com/headgate/headgate/usage"
 	"github.com/headgate/headgate/web/webtest"
 )
@@ -277,6 +278,25 @@ func TestOverview_WithRedisAwaySaysUnknownAndNeverZero(t *testing.T) {
 	w.Feed.Down(false)
 	waitFor(t, func() bool { return w.Web.Fleet.Health(t.Context()).FleetKnown })
 	wants(t, c.Get("/strip"), http.StatusOK, "3/3 in sync")
+}
+
+func TestOverview_R045_ShowsWhatEndangersTheLimitsAndWhatMendsIt(t *testing.T) {
+	t.Parallel()
+	w, _ := world(t)
+	c := w.As(t, console.RoleViewer)
+	waitFor(t, func() bool { return w.Web.Fleet.Health(t.Context()).InSync == 3 })
+	wants(t, c.Get("/overview"), http.StatusOK, "Nothing is known that endangers the limits.")
+	look := func() time.Time { return w.Web.Fleet.Health(t.Context()).HazardsAt }
+	before := look()
+	w.Feed.Endanger(
+		policy.Hazard{Code: policy.HazardEvictionPolicy, Severity: policy.SeverityRed, Server: "redis:6379", Text: "It drops <counters>.", Mend: "Set noeviction."},
+		policy.Hazard{Code: policy.HazardPersistence, Severity: policy.SeverityNote, Server: "redis:6379", Text: "Nothing is saved.", Mend: "Save."})
+	w.Advance(time.Minute)
+	waitFor(t, func() bool { return look().After(before) })
+	wants(t, c.Get("/overview"), http.StatusOK, `data-health="bad"`, "Redis endangers the limits.", `href="/overview#hazards"`, `id="hazards"`,
+		"It drops &lt;counters&gt;.", "Set noeviction.", "Nothing is saved.", ">note<")
+	h := w.API(t, console.RoleViewer).Get("/api/v1/health")
+	wants(t, h, http.StatusOK, `"status":"degraded"`, `"code":"eviction-policy"`, `"mend":"Set noeviction."`, `"hazards_at"`)
 }
 
 func TestOverview_StepsThatCannotBeSeenAreUnknown(t *testing.T) {

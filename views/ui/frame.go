@@ -32,14 +32,16 @@ type Flash struct {
 type Facts struct {
 	Now time.Time
 
-	PolicyVersion int64 // 0: nothing has been published
-	InSync        int   // replicas that enforce PolicyVersion
-	Silent        int   // replicas that were not heard for some seconds; not among InSync
-	Replicas      int   // replicas that are not gone
-	ReplicasKnown bool  // false while Redis, which carries heartbeats, is away
-	NACKs         int   // replicas that refuse the published version
-	PolicyDiffers bool  // Redis holds PolicyVersion with another digest: something else writes there
-	CutOff        int   // replicas that say they cannot ask Redis
+	PolicyVersion int64  // 0: nothing has been published
+	InSync        int    // replicas that enforce PolicyVersion
+	Silent        int    // replicas that were not heard for some seconds; not among InSync
+	Replicas      int    // replicas that are not gone
+	ReplicasKnown bool   // false while Redis, which carries heartbeats, is away
+	NACKs         int    // replicas that refuse the published version
+	PolicyDiffers bool   // Redis holds PolicyVersion with another digest: something else writes there
+	CutOff        int    // replicas that say they cannot ask Redis
+	Hazards       int    // things about Redis that can lose or exceed limits now
+	Hazard        string // the first of them
 
 	RedisKnown   bool // false until the first probe
 	RedisUp      bool
@@ -56,7 +58,7 @@ type Facts struct {
 // Health is the worst state among the facts: bad, warn or ok.
 func (f Facts) Health() string {
 	switch {
-	case f.PostgresDown, f.RedisKnown && !f.RedisUp, f.PolicyDiffers, f.NACKs > 0, f.CutOff > 0:
+	case f.PostgresDown, f.RedisKnown && !f.RedisUp, f.PolicyDiffers, f.NACKs > 0, f.CutOff > 0, f.Hazards > 0:
 		return "bad"
 	case !f.RedisKnown, f.ReplicasKnown && f.InSync < f.Replicas:
 		return "warn"
@@ -93,6 +95,12 @@ func (f Facts) Alarm() (Alarm, bool) {
 	case f.CutOff > 0:
 		return Alarm{Kind: "bad", Lead: "Redis is unreachable from " + count(f.CutOff, f.Replicas) + ".",
 			Rest: "There, open routes are on fallback and closed routes refuse.", URL: GatewaysURL(), Action: "See effect"}, true
+	case f.Hazards > 0:
+		lead := "Redis endangers the limits."
+		if f.Hazards > 1 {
+			lead = fmt.Sprintf("Redis endangers the limits in %d ways.", f.Hazards)
+		}
+		return Alarm{Kind: "bad", Lead: lead, Rest: f.Hazard, URL: HazardsURL(), Action: "See what mends it"}, true
 	case f.ReplicasKnown && f.Silent > 0 && f.InSync+f.Silent >= f.Replicas:
 		who := "It has ended, or is"
 		if f.Silent > 1 {

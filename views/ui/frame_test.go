@@ -38,6 +38,8 @@ func TestFacts_WorstComesFirst(t *testing.T) {
 		{"one silent", "warn", "Nothing is heard from 1 of 3 gateways.", func(f *Facts) { f.InSync, f.Silent = 2, 1 }},
 		{"one silent, one behind", "warn", "v42 is not yet enforced by 2 of 3 gateways.", func(f *Facts) { f.InSync, f.Silent = 1, 1 }},
 		{"one cut off", "bad", "Redis is unreachable from 1 of 3 gateways.", func(f *Facts) { f.CutOff = 1; f.InSync = 2 }},
+		{"a hazard", "bad", "Redis endangers the limits.", func(f *Facts) { f.Hazards, f.Hazard = 1, "It evicts."; f.InSync = 2 }},
+		{"two hazards", "bad", "Redis endangers the limits in 2 ways.", func(f *Facts) { f.Hazards, f.Hazard = 2, "It evicts." }},
 		{"a NACK", "bad", "v42 is refused by 2 of 3 gateways.", func(f *Facts) { f.NACKs = 2; f.CutOff = 1 }},
 		{"another writer", "bad", "Redis holds v42 with another digest.", func(f *Facts) { f.PolicyDiffers = true; f.NACKs = 1 }},
 		{"Redis away", "bad", "Redis is unreachable from the console since 10:41:07 UTC.", func(f *Facts) { f.RedisUp, f.RedisSince, f.NACKs = false, since, 2 }},

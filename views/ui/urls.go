@@ -89,6 +89,9 @@ func SignOutURL() string { return "/signout" }
 // ViewAsURL is a tenant's own page, read-only for an operator.
 func ViewAsURL(id string) string { return "/t/" + url.PathEscape(id) }
 
+// HazardsURL is the part of the overview that shows what endangers the limits.
+func HazardsURL() string { return OverviewURL() + "#hazards" }
+
 // OverviewLiveURL is the part of the overview that moves.
 func OverviewLiveURL() string { return "/live/overview" }
 

@@ -358,7 +358,7 @@ func TestAPI_StateIsToldAndUnknownIsNotZero(t *testing.T) {
 		t.Errorf("gateways = %v", v)
 	}
 	h := obj(t, owner.Get("/api/v1/health"), 200)
-	if h["status"] != "ok" || h["in_sync"] != 3.0 || h["of"] != 3.0 {
+	if h["status"] != "ok" || h["in_sync"] != 3.0 || h["of"] != 3.0 || len(h["hazards"].([]any)) != 0 {
 		t.Errorf("health = %v", h)
 	}
 	w.Feed.Down(true)

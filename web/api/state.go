@@ -81,7 +81,7 @@ func notNull(raw json.RawMessage) json.RawMessage {
 
 // Health is what the console knows of what it stands on.
 type Health struct {
-	Status        string    `json:"status" enum:"ok,degraded" doc:"ok: PostgreSQL and Redis answer"`
+	Status        string    `json:"status" enum:"ok,degraded" doc:"ok: PostgreSQL and Redis answer, and no hazard is red"`
 	At            time.Time `json:"at" doc:"Age of this snapshot"`
 	Postgres      string    `json:"postgres" enum:"up,down"`
 	Redis         string    `json:"redis" enum:"up,down"`
@@ -94,6 +94,9 @@ type Health struct {
 	Nacked        *int      `json:"nacked,omitempty"`
 	Degraded      *int      `json:"degraded,omitempty"`
 	OutboxPending int       `json:"outbox_pending" doc:"Committed changes that have not reached Redis"`
+
+	Hazards   []policy.Hazard `json:"hazards" nullable:"false" doc:"What endangers the limits, the worst first"`
+	HazardsAt *time.Time      `json:"hazards_at,omitempty" doc:"When Redis was last looked over; absent before"`
 }
 
 type auditIn struct {
@@ -142,6 +145,13 @@ func (a *API) getHealth(ctx context.Context, _ *struct{}) (*Body[Health], error)
 	}
 	if h.FleetKnown {
 		out.InSync, out.Of, out.Nacked, out.Degraded = new(h.InSync), new(h.Of), new(h.Nacked), new(h.Degraded)
+	}
+	out.Hazards = append([]policy.Hazard{}, h.Hazards...)
+	if !h.HazardsAt.IsZero() {
+		out.HazardsAt = &h.HazardsAt
+	}
+	if len(h.Hazards) > 0 && h.Hazards[0].Severity == policy.SeverityRed {
+		out.Status = "degraded"
 	}
 	return &Body[Health]{out}, nil
 }

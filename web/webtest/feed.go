@@ -26,6 +26,7 @@ type Feed struct {
 	records  map[string]policy.SignedRecord
 	place    policy.Place
 	replicas []policy.Heartbeat
+	hazards  []policy.Hazard
 }
 
 // NewFeed returns a Feed without gateways.
@@ -152,6 +153,19 @@ func (f *Feed) Replicas(context.Context) (out []policy.Heartbeat, err error) {
 func (f *Feed) Now(context.Context) (now time.Time, err error) {
 	err = f.do(func() { now = f.now() })
 	return now, err
+}
+
+// Endanger has the next looks at Redis find hazards.
+func (f *Feed) Endanger(hazards ...policy.Hazard) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.hazards = hazards
+}
+
+// Inspect finds what Endanger said.
+func (f *Feed) Inspect(context.Context) (found []policy.Hazard, err error) {
+	err = f.do(func() { found = f.hazards })
+	return found, err
 }
 
 // Ping implements console.Feed.
