@@ -14,6 +14,7 @@ import (
 	"sort"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -38,6 +39,7 @@ type deployment struct {
 	parent    string
 	budget    time.Duration // of decisions; generous unless the test is about it, as this machine is busy
 	current   policy.SignedPolicy
+	places    *places // what the upstream does below /slots/
 }
 
 const testDeployment = "test"
@@ -48,12 +50,15 @@ func newDeployment(t *testing.T, source string) *deployment {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := &deployment{t: t, redis: testkit.Redis(t), private: private, budget: 2 * time.Second}
+	d := &deployment{t: t, redis: testkit.Redis(t), private: private, budget: 2 * time.Second, places: newPlaces()}
 	d.publisher, err = feed.NewPublisher(feed.Config{Client: d.client(feed.Options), Deployment: testDeployment})
 	if err != nil {
 		t.Fatal(err)
 	}
-	d.upstream = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }))
+	d.upstream = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		d.places.ServeHTTP(w, r)
+		w.WriteHeader(http.StatusNoContent)
+	}))
 	t.Cleanup(d.upstream.Close)
 	d.publish(1, source)
 	return d
@@ -129,9 +134,10 @@ func (d *deployment) tenant(id, plan string) (string, policy.KeyRecord) {
 
 // replica is one running gateway.
 type replica struct {
-	g    *Gateway
-	url  string
-	stop func()
+	g         *Gateway
+	url       string
+	decisions string // of the decisions door
+	stop      func()
 }
 
 // replica starts a gateway on a state folder and waits until it is ready.
@@ -154,7 +160,15 @@ func (d *deployment) replica(stateDir string) *replica {
 	if err != nil {
 		d.t.Fatal(err)
 	}
-	directory, err := feed.NewDirectory(feed.DirectoryConfig{Config: wire, PublicKeys: public, StateDir: stateDir, OnChange: onChange, Timeout: d.budget})
+	var started atomic.Pointer[Gateway]
+	directory, err := feed.NewDirectory(feed.DirectoryConfig{
+		Config: wire, PublicKeys: public, StateDir: stateDir, OnChange: onChange, Timeout: d.budget,
+		OnRecord: func(kind policy.RecordKind, id string) {
+			if g := started.Load(); g != nil {
+				g.RecordChanged(kind, id)
+			}
+		},
+	})
 	if err != nil {
 		d.t.Fatal(err)
 	}
@@ -165,12 +179,14 @@ func (d *deployment) replica(stateDir string) *replica {
 	file := filepath.Join(d.t.TempDir(), "addresses.json")
 	g, err := New(Config{
 		Policies: watcher, Directory: directory, Reporter: reporter, Identity: state.Identity, Changes: changed,
-		Store:      redisstore.New(d.client(redisstore.ClientOptions), redisstore.Options{Deployment: testDeployment}),
+		Store:    redisstore.New(d.client(redisstore.ClientOptions), redisstore.Options{Deployment: testDeployment}),
+		StateDir: stateDir, DecideListen: "127.0.0.1:0",
 		StoreCause: redisstore.Cause, Listen: "127.0.0.1:0", Upstream: mustURL(d.t, d.upstream.URL), AddrFile: file, LegacyHeaders: true, Budget: d.budget,
 	})
 	if err != nil {
 		d.t.Fatal(err)
 	}
+	started.Store(g)
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- g.Run(ctx) }()
@@ -188,7 +204,7 @@ func (d *deployment) replica(stateDir string) *replica {
 		if err != nil || json.Unmarshal(raw, &bound) != nil {
 			return false
 		}
-		r.url = "http://" + bound.Proxy
+		r.url, r.decisions = "http://"+bound.Proxy, "http://"+bound.Decide
 		return len(g.unready()) == 0
 	})
 	return r
