@@ -2,6 +2,7 @@ package redisstore
 
 import (
 	"context"
+	"net"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -73,11 +74,25 @@ func (s *Store) MarkKey(id string) string { return string(s.keys.appendMark(nil,
 
 // PatientClient is Open's client with time limits for a busy test machine.
 func PatientClient(url string) (redis.UniversalClient, error) {
-	o, kind, err := ParseURL(url)
+	o, kind, err := decisionOptions(url, Options{Budget: 20 * time.Second})
 	if err != nil {
 		return nil, err
 	}
-	fitDecisions(o)
-	fitBudget(20*time.Second, &o.DialTimeout, &o.ReadTimeout, &o.WriteTimeout, &o.PoolTimeout)
+	return newClient(o, kind), nil
+}
+
+// DecisionOptions are Open's options for a client.
+func DecisionOptions(url string, budget time.Duration) (*redis.UniversalOptions, error) {
+	o, _, err := decisionOptions(url, Options{Budget: budget})
+	return o, err
+}
+
+// PatientThrough is PatientClient with connections that dial makes.
+func PatientThrough(url string, dial func(ctx context.Context, network, addr string) (net.Conn, error)) (redis.UniversalClient, error) {
+	o, kind, err := decisionOptions(url, Options{Budget: 20 * time.Second})
+	if err != nil {
+		return nil, err
+	}
+	o.Dialer, o.MinIdleConns = dial, 0
 	return newClient(o, kind), nil
 }

@@ -46,16 +46,24 @@ func (o Options) withDefaults() Options {
 // its own that Close ends. It does not connect: an unreachable Redis shows at the
 // first call.
 func Open(url string, opts Options) (*Store, error) {
-	universal, kind, err := ParseURL(url)
+	universal, kind, err := decisionOptions(url, opts)
 	if err != nil {
 		return nil, err
 	}
-	universal.CredentialsProviderContext = opts.Credentials
-	fitDecisions(universal)
-	fitBudget(opts.Budget, &universal.DialTimeout, &universal.ReadTimeout, &universal.WriteTimeout, &universal.PoolTimeout)
 	s := New(newClient(universal, kind), opts)
 	s.close = s.client.Close
 	return s, nil
+}
+
+func decisionOptions(url string, opts Options) (*redis.UniversalOptions, Kind, error) {
+	o, kind, err := ParseURL(url)
+	if err != nil {
+		return nil, "", err
+	}
+	o.CredentialsProviderContext = opts.Credentials
+	fitDecisions(o)
+	fitBudget(opts.Budget, &o.DialTimeout, &o.ReadTimeout, &o.WriteTimeout, &o.PoolTimeout)
+	return o, kind, nil
 }
 
 // fitDecisions makes options fit for decisions: a call ends with its context,

@@ -3,10 +3,8 @@ package redisstore_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"regexp"
 	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -14,7 +12,6 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/headgate/headgate/internal/testkit"
 	"github.com/headgate/headgate/limiter"
 	"github.com/headgate/headgate/limiter/redisstore"
 	"github.com/headgate/headgate/limiter/storetest"
@@ -333,59 +330,5 @@ func TestPing_FindsARedisThatCannotServe(t *testing.T) {
 				t.Errorf("take: %v (%s), want %s", err, redisstore.Cause(err), c.cause)
 			}
 		})
-	}
-}
-
-func TestClientOptions_BoundWhatAnOutageMayCost(t *testing.T) {
-	t.Parallel()
-	opts, err := redisstore.ClientOptions("redis://user:secret@127.0.0.1:6380/3?pool_size=7")
-	if err != nil {
-		t.Fatal(err)
-	}
-	got := fmt.Sprint(opts.Addr, opts.Username, opts.Password, opts.DB, opts.MaxActiveConns, opts.MaxRetries, opts.ContextTimeoutEnabled)
-	if want := fmt.Sprint("127.0.0.1:6380", "user", "secret", 3, 7, -1, true); got != want {
-		t.Errorf("%s, want %s", got, want)
-	}
-	if opts.ReadTimeout > 100*time.Millisecond || opts.DialTimeout > 200*time.Millisecond {
-		t.Errorf("read %v, dial %v", opts.ReadTimeout, opts.DialTimeout)
-	}
-	redisstore.FitBudget(opts, 75*time.Millisecond)
-	if opts.ReadTimeout != 75*time.Millisecond || opts.WriteTimeout != 75*time.Millisecond || opts.DialTimeout != 100*time.Millisecond {
-		t.Errorf("for a budget of 75 ms: read %v, write %v, dial %v", opts.ReadTimeout, opts.WriteTimeout, opts.DialTimeout)
-	}
-	for _, url := range []string{"http://example.com", "redis://u:canary@h:port/0", "redis://u:canary@h/%zz", "redis://u:canary@h/x"} {
-		if _, err := redisstore.ClientOptions(url); err == nil || strings.Contains(err.Error(), "canary") {
-			t.Errorf("%s: error %v", url, err)
-		}
-	}
-}
-
-// TestStore_ServesAUserConfinedToItsKeys: what docs/redis.md allows the
-// gateways' user is enough.
-func TestStore_ServesAUserConfinedToItsKeys(t *testing.T) {
-	t.Parallel()
-	server := testkit.Redis(t)
-	admin := patient(t, server.URL)
-	err := admin.Do(context.Background(), "ACL", "SETUSER", "gateway", "on", ">pw", "~hg:l:*", "resetchannels",
-		"-@all", "+evalsha", "+script|load", "+get", "+mget", "+set", "+pttl", "+pexpire", "+exists", "+time",
-		"+zadd", "+zrem", "+zscore", "+zcount", "+zrange", "+zremrangebyscore").Err()
-	if err != nil {
-		t.Fatal(err)
-	}
-	opts, err := redisstore.ClientOptions(server.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
-	opts.Username, opts.Password = "gateway", "pw"
-	redisstore.FitBudget(opts, 5*time.Second)
-	client := newClient(t, opts)
-	store := redisstore.New(client, options)
-	if err := store.Ping(context.Background()); err != nil {
-		t.Fatal(err)
-	}
-	for i := range 7 {
-		if out := take(t, store, storetest.Draw(tenant, "l", small, 1)); out.Admitted != (i < 5) {
-			t.Errorf("call %d: %+v", i, out)
-		}
 	}
 }
