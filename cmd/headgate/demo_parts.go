@@ -65,7 +65,7 @@ func gatewayUser(password string) string {
 		" %R~hg:{policy}:* %R~hg:{directory}:* %R~hg:key:* %R~hg:tenant:* ~hg:l:* ~hg:replica:* ~hg:usage:* &hg:{policy}:bell" +
 		" +hello +ping +time +info +subscribe +unsubscribe +eval +evalsha +eval_ro +evalsha_ro +script|load" +
 		" +get +set +getrange +pttl +pexpire +type +hget +hgetall +hstrlen +xrange +xrevrange +xadd +xtrim +xlen" +
-		" +zadd +zcount +zremrangebyscore"
+		" +mget +exists +zadd +zrem +zscore +zcount +zrange +zremrangebyscore"
 }
 
 func (d *demo) makeKeys(context.Context) (err error) {
