@@ -3,6 +3,7 @@ package policy
 import (
 	"bytes"
 	"fmt"
+	"os"
 	"reflect"
 	"slices"
 	"strings"
@@ -34,6 +35,19 @@ func TestLayers_DocumentIsTakenWithoutAWarning(t *testing.T) {
 		if !r.OK() || !reflect.DeepEqual(back, d) {
 			t.Errorf("%s comes back as %+v, %v", name, back, r)
 		}
+	}
+}
+
+// The manual's example is the document of these tests, so that it cannot rot.
+func TestLayers_AreTheManualsExample(t *testing.T) {
+	t.Parallel()
+	manual, err := os.ReadFile("../docs/policy.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(manual), "```yaml\n")
+	if sample, _, _ := strings.Cut(rest, "```"); sample != string(readTestdata(t, "layers.yaml")) {
+		t.Error("docs/policy.md shows another document than testdata/layers.yaml")
 	}
 }
 
