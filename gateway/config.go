@@ -75,6 +75,7 @@ type Config struct {
 	DecideToken     string        // for callers that are not on loopback
 	AdminListen     string        // /metrics, /healthz, /readyz; "" for none
 	GRPCListen      string        // Envoy's services; "" for none
+	GRPCMutualTLS   bool          // that door asks its callers for certificates: it needs no token elsewhere than on loopback
 	// GRPCDoor makes the server for GRPCListen.
 	GRPCDoor func(*Gateway) (Door, error)
 	AddrFile string // written with the bound addresses; "" for none
@@ -125,7 +126,8 @@ func (c *Config) Problems(add func(setting, format string, args ...any)) {
 		add("--upstream", "%s", problem)
 	}
 	for _, l := range [][2]string{{"--decide-listen", c.DecideListen}, {"--grpc-listen", c.GRPCListen}} {
-		if l[1] != "" && !onLoopback(l[1]) && c.DecideToken == "" {
+		known := l[0] == "--grpc-listen" && c.GRPCMutualTLS
+		if l[1] != "" && !onLoopback(l[1]) && c.DecideToken == "" && !known {
 			add("--decide-token-file", "is needed, because %s %s is not on loopback", l[0], l[1])
 		}
 	}

@@ -20,12 +20,22 @@ func (g *Gateway) decide(ctx context.Context, in *Inbound) Verdict {
 	start := g.cfg.Now()
 	g.metrics.received.Inc()
 	v := Verdict{Deciding: -1, RequestID: in.RequestID, Status: http.StatusOK, Peeked: in.Peek}
-	g.judge(context.WithoutCancel(ctx), in, &v)
+	g.judgeWithin(context.WithoutCancel(ctx), in, &v)
 	if v.Aborted = ctx.Err() != nil; v.Aborted {
 		v.End()
 	}
 	g.account(&v, start)
 	return v
+}
+
+// judgeWithin is judge within the door's own time budget.
+func (g *Gateway) judgeWithin(ctx context.Context, in *Inbound, v *Verdict) {
+	if in.Budget > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, in.Budget)
+		defer cancel()
+	}
+	g.judge(ctx, in, v)
 }
 
 // judge runs the layers, cheapest first, on one snapshot of the policy.
@@ -63,7 +73,17 @@ func (g *Gateway) judge(ctx context.Context, in *Inbound, v *Verdict) {
 	if !ok || !g.price(in, v) {
 		return
 	}
+	v.hits = min(max(in.Hits, 1), maxCost)
+	v.Cost = times(v.Cost, v.hits)
 	g.ask(ctx, in, g.drawing(in, v, &c), v)
+}
+
+// times is a×b for positive numbers, or what no limit can ever hold.
+func times(a, b int64) int64 {
+	if a > maxCost/b {
+		return maxCost
+	}
+	return a * b
 }
 
 // locate finds the canonical path, the caller's address and the route.
@@ -131,11 +151,6 @@ func (g *Gateway) ask(ctx context.Context, in *Inbound, d *drawing, v *Verdict) 
 		v.Reason, v.Limits, v.Bare = why, limits, v.abuse()
 		v.refuseFor(why, g)
 		return
-	}
-	if in.Budget > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, in.Budget)
-		defer cancel()
 	}
 	view := g.viewOf(v.Policy.Compiled)
 	answer := g.limiter.Decide(ctx, limiter.Request{

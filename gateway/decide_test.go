@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/headgate/headgate/limiter"
 	"github.com/headgate/headgate/policy"
 	"github.com/headgate/headgate/policy/apikey"
 	"github.com/headgate/headgate/policy/feed"
@@ -408,4 +409,53 @@ func counted(t *testing.T, g *Gateway) (received float64, classes map[string]flo
 		}
 	}
 	return received, classes
+}
+
+// Hits of one call are charged together: all of them pass, or none, and counted
+// requests count each.
+func TestDecide_R016_HitsAreChargedTogether(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, widePolicy, nil)
+	f.key("ten_a", "capped")
+	ask := func(hits int64, peek bool) Verdict {
+		return f.g.Decide(t.Context(), &Inbound{Method: "GET", EscapedPath: "/x", Tenant: "ten_a", Header: http.Header{}, Hits: hits, Peek: peek, Budget: time.Second})
+	}
+	left := func(v Verdict, id string) int64 {
+		for i := range v.Limits {
+			if v.Limits[i].ID == id {
+				return v.Limits[i].Remaining
+			}
+		}
+		return -1
+	}
+	if v := ask(7, false); !v.Allowed || v.Cost != 70 || left(v, "plan.requests") != 593 || left(v, policy.QuotaID) != 30 || left(v, "shared:search") != 530 {
+		t.Errorf("seven: %+v", v)
+	}
+	if v := ask(4, false); v.Allowed || v.Reason != limiter.ReasonQuota {
+		t.Errorf("four more, with 30 of the quota left: %+v", v)
+	}
+	if v := ask(0, true); !v.Allowed || left(v, policy.QuotaID) != 30 || left(v, "plan.requests") != 593 {
+		t.Errorf("a look: %+v", v)
+	}
+	for _, hits := range []int64{61, 1<<32 - 1, 1<<63 - 1} {
+		if v := ask(hits, false); v.Allowed || v.Status != 422 {
+			t.Errorf("%d: %+v", hits, v)
+		}
+	}
+	if n := counter(t, f.g, "headgate_received_total"); n != 6 {
+		t.Errorf("%v are counted", n)
+	}
+}
+
+func TestDecide_ARouteCanBeNamedByATrustedCaller(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, widePolicy, nil)
+	f.key("ten_a", "free")
+	v := f.g.Decide(t.Context(), &Inbound{Method: "GET", RouteName: "llm", Tenant: "ten_a", Header: http.Header{}})
+	if !v.Allowed || v.Route.Name != "llm" || v.Cost != 50 || v.Lease == "" {
+		t.Errorf("%+v", v)
+	}
+	if v := f.g.Decide(t.Context(), &Inbound{Method: "GET", RouteName: "nothing", Tenant: "ten_a", Header: http.Header{}}); v.Code != CodeNoRoute {
+		t.Errorf("%+v", v)
+	}
 }

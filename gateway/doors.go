@@ -26,6 +26,9 @@ func (g *Gateway) Decide(ctx context.Context, in *Inbound) Verdict { return g.de
 // decisions: anyone on loopback may, others need the decide token.
 func (g *Gateway) MayAsk(peer netip.Addr, token string) bool { return g.mayAskFrom(peer, token) }
 
+// Unready lists why no traffic should be sent here; none: it is ready.
+func (g *Gateway) Unready() []string { return g.unready() }
+
 // Answer is what the HTTP doors would send for a verdict.
 type Answer struct {
 	Status int // 200 when admitted

@@ -59,7 +59,7 @@ func (d *drawing) charge(l *policy.CompiledLimit, row limiter.Row) {
 	numbers, from := d.inForce(l, row)
 	cost := d.rows.v.Cost
 	if l.Counts == policy.CountsRequests {
-		cost = 1
+		cost = d.rows.v.hits
 	}
 	if from.Unlimited {
 		if l.Unlimited { // by the policy itself: no limit at all
@@ -109,7 +109,7 @@ func (d *drawing) slot(c *policy.CompiledConcurrency) {
 func (d *drawing) quota(caller *caller) {
 	q, cost := caller.quota, d.rows.v.Cost
 	if q.Counts == policy.CountsRequests {
-		cost = 1
+		cost = d.rows.v.hits
 	}
 	amount, most, from := caller.overrides.Quota(q, d.now)
 	start, end := caller.period(q, time.UnixMicro(d.now))

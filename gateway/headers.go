@@ -38,7 +38,7 @@ func (g *Gateway) writeHeaders(h http.Header, v *Verdict) {
 			h.Set("Retry-After", strconv.FormatInt(s, 10))
 		}
 	}
-	if len(v.Limits) > 0 && !v.abuse() && v.Code != CodeCostExceedsBurst {
+	if v.tells() {
 		writeLimits(h, v)
 		if g.cfg.LegacyHeaders {
 			writeLegacy(h, v)
@@ -146,18 +146,32 @@ func (v *Verdict) spread() uint32 {
 	return h.Sum32() % 100
 }
 
-// writeLegacy writes the older fields for the tightest limit. Reset counts
-// seconds: until one token more, or until this request could be paid for.
-func writeLegacy(h http.Header, v *Verdict) {
+// Tightest is the limit that the older fields tell of, with what is left of it
+// and the seconds until there is more, or until this request could be paid for.
+// nil: there is nothing to tell.
+func (v *Verdict) Tightest() (l *LimitState, left, reset int64) {
 	i := v.tightest()
-	if i < 0 || v.Limits[i].Unknown {
-		return
+	if i < 0 || v.Limits[i].Unknown || !v.tells() {
+		return nil, 0, 0
 	}
-	l := &v.Limits[i]
+	l = &v.Limits[i]
 	left, next := v.hint(l)
-	reset := max(next, ceilDiv(l.WaitMicros, 1e6))
-	if l.Refused && reset == 0 {
+	if reset = max(next, ceilDiv(l.WaitMicros, 1e6)); l.Refused && reset == 0 {
 		reset = v.retryAfter()
+	}
+	return l, left, reset
+}
+
+// tells reports whether callers are told of limits at all.
+func (v *Verdict) tells() bool {
+	return len(v.Limits) > 0 && !v.abuse() && v.Code != CodeCostExceedsBurst
+}
+
+// writeLegacy writes the older fields for the tightest limit.
+func writeLegacy(h http.Header, v *Verdict) {
+	l, left, reset := v.Tightest()
+	if l == nil {
+		return
 	}
 	h.Set("RateLimit-Limit", strconv.FormatInt(min(l.Quota, maxInteger), 10))
 	h.Set("RateLimit-Remaining", strconv.FormatInt(left, 10))

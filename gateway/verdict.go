@@ -29,10 +29,13 @@ type Inbound struct {
 	RouteName string // set when a trusted caller names the route: method, host and path match nothing
 	User      string // set when a trusted caller names the user
 	UserKnown bool
+	// Hits is how many requests of the route this one stands for; 0 and 1: one.
+	// All are charged together, so there is no part of them that passes.
+	Hits int64
 	// Peek asks without charging: what would be the answer now.
 	Peek bool
-	// Budget is the longest time that the limits may take, where it is shorter
-	// than the gateway's. 0: the gateway's.
+	// Budget is the longest time that the whole decision may take, where it is
+	// shorter than the gateway's. 0: the gateway's.
 	Budget time.Duration
 	// Body is the request's, at a door that has it; nil elsewhere.
 	Body *Body
@@ -107,6 +110,7 @@ type Verdict struct {
 	RetryAfterMicros int64        // exact; 0 when unknown or none
 	RetryAfterSecs   int64        // of a 503: drawn at random
 
+	hits    int64         // requests that this one stands for, at least 1
 	hold    *limiter.Hold // of a door that sees the end
 	leases  []limiter.Lease
 	release func([]limiter.Lease)
