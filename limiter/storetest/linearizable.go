@@ -94,7 +94,7 @@ func (k drawn) hammer(t *testing.T, stores []limiter.Store, calls int) []porcupi
 				op.Input, op.Output = in, told{out.Admitted, out.NowMicros, out.Levels[0]}
 				op.Return = int64(time.Since(begin))
 				each[client] = append(each[client], op)
-				time.Sleep(time.Duration(random.Int64N(200)) * time.Microsecond) // so that tokens come in
+				<-time.After(time.Duration(random.Int64N(200)) * time.Microsecond) // so that tokens come in
 			}
 		})
 	}
