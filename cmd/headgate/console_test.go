@@ -114,6 +114,12 @@ func startConsole(t *testing.T, dsn, redisURL string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return startConsoleWith(t, dsn, redisURL, private)
+}
+
+// startConsoleWith is startConsole with a signing key that the test knows.
+func startConsoleWith(t *testing.T, dsn, redisURL, private string) string {
+	t.Helper()
 	address := filepath.Join(t.TempDir(), "address")
 	c := consoleCmd{
 		DatabaseURL: dsn, RedisURL: redisURL, RedisNamespace: "hg", Deployment: "test", SigningKeyFile: private,
