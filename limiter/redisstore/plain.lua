@@ -10,12 +10,12 @@
 --         0 refused, 2 a row of it holds another type) and per charge  level (8,
 --         signed)  wait in µs (8)
 
-local requests, at = ARGV[1], 5
+local at = 5
 local rows, values, dirty, count = {}, nil, {}, #KEYS
 if count > 1 then
   values = call('MGET', spread(KEYS))
 else
-  values = { false }
+  values = { lone }
 end
 for i = 1, count do
   -- MGET tells a key of another type as absent, so absent ones are asked for again

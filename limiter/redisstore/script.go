@@ -14,8 +14,12 @@ import (
 // The scripts' texts are constants: nothing that anybody sends becomes part of
 // one. They are put together from files, because a script cannot call another.
 var (
-	//go:embed base.lua
-	baseSource string
+	//go:embed clock.lua
+	clockSource string
+	//go:embed lone.lua
+	loneSource string
+	//go:embed rows.lua
+	rowsSource string
 	//go:embed counts.lua
 	countsSource string
 	//go:embed plain.lua
@@ -35,13 +39,13 @@ type scripts struct {
 
 func newScripts(change func(source string) string) scripts {
 	return scripts{
-		plain: newScript(change(baseSource + plainSource)),
-		full:  newScript(change(baseSource + countsSource + fullSource)),
-		amend: newScript(change(baseSource + countsSource + amendSource)),
+		plain: newScript(change(clockSource + loneSource + rowsSource + plainSource)),
+		full:  newScript(change(clockSource + rowsSource + countsSource + fullSource)),
+		amend: newScript(change(clockSource + rowsSource + countsSource + amendSource)),
 	}
 }
 
-// Lines of base.lua between which the clock is read.
+// Lines of clock.lua between which the clock is read.
 const (
 	prologueBegin = "-- prologue:"
 	prologueEnd   = "-- end of prologue"
@@ -73,7 +77,7 @@ func (once) NoRetry() bool { return true }
 
 // evalSHA is the command that runs the script on the keys.
 func (s *script) evalSHA(ctx context.Context, keys [][]string, args ...any) once {
-	words := make([]any, 0, 3+len(keys[0])+len(args))
+	words := make([]any, 0, 3+len(keys[0])+len(keys[1])+len(keys[2])+len(args))
 	words = append(words, "evalsha", s.sha, 0)
 	for _, part := range keys {
 		for i := range part {
@@ -81,6 +85,9 @@ func (s *script) evalSHA(ctx context.Context, keys [][]string, args ...any) once
 		}
 	}
 	words[2] = len(words) - 3
+	if len(words) > 3 {
+		words[3] = firstKey(keys) // a Cluster's client finds the slot by it, and reads no pointers
+	}
 	cmd := redis.NewCmd(ctx, append(words, args...)...)
 	cmd.SetFirstKeyPos(3)
 	return once{cmd}

@@ -20,7 +20,7 @@ import (
 // become a script are the embedded files, and they come from nowhere else.
 func TestScript_A15_TextsAreConstants(t *testing.T) {
 	t.Parallel()
-	embedded := []string{"baseSource", "countsSource", "plainSource", "fullSource", "amendSource"}
+	embedded := []string{"clockSource", "loneSource", "rowsSource", "countsSource", "plainSource", "fullSource", "amendSource"}
 	for _, file := range sources(t) {
 		inspectScripts(t, file, embedded)
 	}
@@ -109,8 +109,8 @@ func TestScript_A15_RedisKnowsThePinnedScriptsOnly(t *testing.T) {
 // everything is a draw of every kind of part.
 func everything(lease string) *limiter.Draw {
 	row := limiter.Row{Kind: limiter.RowDimension, Tenant: tenant.Tenant, Subject: "someone"}
-	bounded := storetest.Draw(row, "bounded", small, 1)
-	bounded.Identifiers = 2
+	bounded := storetest.Draw(row, "bounded", hourly, 1)
+	bounded.Identifiers = 20
 	sliced := storetest.Draw(tenant, "sliced", hourly, 1)
 	sliced.Extra = 3
 	return &limiter.Draw{

@@ -106,7 +106,7 @@ func draw2(row limiter.Row) *limiter.Draw {
 func TestScript_ReadsTheClockInItsPrologueOnly(t *testing.T) {
 	t.Parallel()
 	for name, source := range map[string]string{
-		"plain": baseSource + plainSource, "full": baseSource + countsSource + fullSource, "amend": baseSource + countsSource + amendSource,
+		"plain": clockSource + loneSource + rowsSource + plainSource, "full": clockSource + rowsSource + countsSource + fullSource, "amend": clockSource + rowsSource + countsSource + amendSource,
 	} {
 		if got := strings.Count(source, "'TIME'"); got != 1 {
 			t.Errorf("%s: TIME is read in %d places", name, got)

@@ -1,18 +1,7 @@
--- What all scripts begin with: Redis' clock, the arithmetic of limiter.Bucket in
--- integers below 2^53, and rows as docs/redis.md lays them out. math.fmod is exact
--- and (a - fmod(a, b)) / b is an exact division; % and math.floor(a / b) are not.
--- A script makes its functions anew on each call, so there are few, and what is
--- rarely needed is made where it is needed.
-
--- prologue: the tests put their own clock in its place
-local clock = redis.call('TIME')
-local now = clock[1] * 1000000 + clock[2]
-local keep = 1000 -- ms that a row is kept once all its buckets are full
--- end of prologue
-
-local call, try, spread = redis.call, redis.pcall, unpack
-local pack, unpack, byte, fmod = struct.pack, struct.unpack, string.byte, math.fmod
-local EXACT = 9007199254740992
+-- The arithmetic of limiter.Bucket in integers below 2^53, and rows as docs/redis.md
+-- lays them out. math.fmod is exact and (a - fmod(a, b)) / b is an exact division;
+-- % and math.floor(a / b) are not. A script makes its functions anew on each call,
+-- so there are few, and what is rarely needed is made where it is needed.
 
 -- A bucket is { limit, tokens, period, burst, level, time, next bucket of the row }.
 -- A row is its first bucket, or nil. Levels below 0 are debts.
