@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/signal"
 	"runtime/pprof"
+	"strings"
 
 	"github.com/headgate/headgate/bench/internal/envoy"
 	"github.com/headgate/headgate/bench/internal/suite"
@@ -29,7 +30,7 @@ func main() {
 func run(ctx context.Context, args []string) error {
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
 	quick := flags.Bool("quick", false, "measure for a minute instead of ten")
-	only := flags.String("only", "", "measure only cases whose names contain one of these, separated by semicolons; no memory")
+	only := flags.String("only", "", "measure only cases whose names contain one of these, separated by semicolons; memory is one of them")
 	out := flags.String("out", "", "write the document to this file")
 	var d suite.Doors
 	flags.StringVar(&d.Gateway, "gateway", "", "measure the Envoy door of this headgate binary")
@@ -50,7 +51,7 @@ func run(ctx context.Context, args []string) error {
 		o = suite.Quick()
 	}
 	o.Progress, o.Doors = os.Stderr, d
-	if o.Only = *only; o.Only != "" {
+	if o.Only = *only; o.Only != "" && !strings.Contains(o.Only, "memory") {
 		o.Identifiers = 0
 	}
 	if *profile != "" {

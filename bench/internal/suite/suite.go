@@ -30,7 +30,7 @@ type Options struct {
 // Full measures for less than ten minutes.
 func Full() Options {
 	return Options{
-		Rounds: 7, Warm: 200 * time.Millisecond, Length: 1200 * time.Millisecond,
+		Rounds: 5, Warm: 200 * time.Millisecond, Length: 1200 * time.Millisecond,
 		Identifiers: 1_000_000, Sizes: []int{100_000, 1_000_000, 10_000_000},
 	}
 }
@@ -39,7 +39,7 @@ func Full() Options {
 func Quick() Options {
 	return Options{
 		Rounds: 3, Warm: 100 * time.Millisecond, Length: 400 * time.Millisecond,
-		Identifiers: 100_000, Sizes: []int{100_000, 1_000_000},
+		Identifiers: 100_000, Sizes: []int{300_000, 1_000_000},
 	}
 }
 
