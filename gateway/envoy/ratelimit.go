@@ -1,0 +1,168 @@
+package envoy
+
+import (
+	"context"
+	"net/http"
+	"strconv"
+
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	ratelimitv3 "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"github.com/headgate/headgate/gateway"
+	"github.com/headgate/headgate/limiter"
+)
+
+const (
+	okay = ratelimitv3.RateLimitResponse_OK
+	over = ratelimitv3.RateLimitResponse_OVER_LIMIT
+)
+
+// rateLimits is envoy.service.ratelimit.v3.RateLimitService.
+type rateLimits struct{ *Server }
+
+// ShouldRateLimit decides one call. Its errors are InvalidArgument for what
+// Envoy's configuration has to say differently, Unavailable where the HTTP doors
+// answer 503, Canceled and DeadlineExceeded when the caller has left.
+func (s *rateLimits) ShouldRateLimit(ctx context.Context, r *ratelimitv3.RateLimitRequest) (*ratelimitv3.RateLimitResponse, error) {
+	questions, err := s.questions(r)
+	if err != nil {
+		return nil, status.Error(codes.InvalidArgument, err.Error())
+	}
+	verdicts := s.decideAll(ctx, questions)
+	if err := ctx.Err(); err != nil {
+		endAll(verdicts)
+		return nil, status.FromContextError(err).Err()
+	}
+	return s.tell(questions, verdicts)
+}
+
+// decideAll decides each descriptor. A call is admitted as a whole or refused as a
+// whole, so where there are several they are looked at first: when one refuses,
+// those that would pass are not charged. (Between the look and the charge others
+// may charge, and two descriptors may draw from one bucket. Then what is charged
+// before the refusal stays charged; one descriptor per call is always exact.)
+func (s *rateLimits) decideAll(ctx context.Context, questions []question) []gateway.Verdict {
+	verdicts := make([]gateway.Verdict, len(questions))
+	if len(questions) == 1 {
+		verdicts[0] = s.decide.Decide(ctx, &questions[0].Inbound)
+		return verdicts
+	}
+	refused := false
+	for i := range questions {
+		look := questions[i].Inbound
+		look.Peek = true
+		verdicts[i] = s.decide.Decide(ctx, &look)
+		refused = refused || codeOf(&questions[i], &verdicts[i]) != okay
+	}
+	for i := range questions {
+		q := &questions[i]
+		// A refusal is decided as such, so that it is counted and remembered.
+		if !q.Peek && (!refused || codeOf(q, &verdicts[i]) != okay) {
+			verdicts[i] = s.decide.Decide(ctx, &q.Inbound)
+		}
+	}
+	return verdicts
+}
+
+// codeOf is the code of a descriptor. Adding nothing is within every limit that
+// others have used up.
+func codeOf(q *question, v *gateway.Verdict) ratelimitv3.RateLimitResponse_Code {
+	if v.Allowed {
+		return okay
+	}
+	if q.zero && v.Status == http.StatusTooManyRequests {
+		switch v.Reason {
+		case limiter.ReasonLimit, limiter.ReasonQuota, limiter.ReasonConcurrency, limiter.ReasonFallback:
+			return okay
+		}
+	}
+	return over
+}
+
+// endAll frees what the requests of a call hold that will not go on.
+func endAll(verdicts []gateway.Verdict) {
+	for i := range verdicts {
+		verdicts[i].End()
+	}
+}
+
+// tell makes the answer. A certain refusal goes before a decision that nobody can
+// make: that one is an error, which Envoy may be told to let pass.
+func (s *rateLimits) tell(questions []question, verdicts []gateway.Verdict) (*ratelimitv3.RateLimitResponse, error) {
+	out := &ratelimitv3.RateLimitResponse{OverallCode: okay, Statuses: make([]*ratelimitv3.RateLimitResponse_DescriptorStatus, len(verdicts))}
+	first, unsure := 0, -1
+	for i := range verdicts {
+		code := codeOf(&questions[i], &verdicts[i])
+		out.Statuses[i] = statusOf(code, &verdicts[i])
+		switch {
+		case code == okay:
+			if out.OverallCode == okay && nearer(&verdicts[i], &verdicts[first]) {
+				first = i
+			}
+		case verdicts[i].Status == http.StatusServiceUnavailable:
+			unsure = i
+		case out.OverallCode == okay || later(&verdicts[i], &verdicts[first]):
+			out.OverallCode, first = over, i
+		}
+	}
+	if out.OverallCode == over || unsure >= 0 {
+		endAll(verdicts)
+	}
+	if out.OverallCode == okay && unsure >= 0 {
+		return nil, unavailable(&verdicts[unsure])
+	}
+	s.fields(out, &questions[first], &verdicts[first])
+	for i := range verdicts {
+		if verdicts[i].Lease != "" {
+			out.RequestHeadersToAdd = append(out.RequestHeadersToAdd, &corev3.HeaderValue{Key: fieldLease, Value: verdicts[i].Lease})
+		}
+	}
+	return out, nil
+}
+
+// fields tells what the HTTP doors would send to the caller. What they tell an
+// upstream stays out: Envoy adds the fields of this service to those that a caller
+// may have forged. Authorization replaces them, and is the service for that.
+func (s *rateLimits) fields(out *ratelimitv3.RateLimitResponse, q *question, v *gateway.Verdict) {
+	if !v.Allowed && out.GetOverallCode() == okay { // a look at a limit that is used up: no refusal to tell
+		looked := *v
+		looked.Allowed, looked.Status = true, http.StatusOK
+		v = &looked
+	}
+	answer := s.decide.Answer(v, q.Header.Get("Origin"), q.Header.Get(fieldDebug) == "1")
+	out.RawBody = answer.Body
+	out.ResponseHeadersToAdd = make([]*corev3.HeaderValue, 0, len(answer.Header)+3)
+	each(answer.Header, func(name, value string) {
+		if !forUpstream(name) {
+			out.ResponseHeadersToAdd = append(out.ResponseHeadersToAdd, &corev3.HeaderValue{Key: name, Value: value})
+		}
+	})
+	if !s.cfg.XHeaders {
+		return
+	}
+	if l, left, reset := v.Tightest(); l != nil {
+		for _, x := range []struct {
+			name  string
+			value int64
+		}{{"X-Ratelimit-Limit", l.Quota}, {"X-Ratelimit-Remaining", left}, {"X-Ratelimit-Reset", reset}} {
+			out.ResponseHeadersToAdd = append(out.ResponseHeadersToAdd, &corev3.HeaderValue{Key: x.name, Value: strconv.FormatInt(x.value, 10)})
+		}
+	}
+}
+
+// unavailable is the error of a decision that nobody can make at the moment. It
+// never says OK or OVER_LIMIT, so that failure_mode_deny and status_on_error of
+// Envoy's filter decide.
+func unavailable(v *gateway.Verdict) error {
+	st := status.New(codes.Unavailable, string(v.Code))
+	if v.RetryAfterSecs > 0 {
+		if with, err := st.WithDetails(&errdetails.RetryInfo{RetryDelay: &durationpb.Duration{Seconds: v.RetryAfterSecs}}); err == nil {
+			st = with
+		}
+	}
+	return st.Err()
+}

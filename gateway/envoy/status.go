@@ -1,0 +1,93 @@
+package envoy
+
+import (
+	"math"
+
+	ratelimitv3 "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/wrapperspb"
+
+	"github.com/headgate/headgate/gateway"
+)
+
+// statusOf tells one descriptor's decision: of the tightest limit, what is left
+// and how long until there is more, or until this request could be paid for.
+// Where the HTTP doors tell no numbers there are none.
+func statusOf(code ratelimitv3.RateLimitResponse_Code, v *gateway.Verdict) *ratelimitv3.RateLimitResponse_DescriptorStatus {
+	out := &ratelimitv3.RateLimitResponse_DescriptorStatus{Code: code}
+	l, left, reset := v.Tightest()
+	if l == nil {
+		if code == over && v.RetryAfterMicros > 0 {
+			out.DurationUntilReset = &durationpb.Duration{Seconds: ceilSeconds(v.RetryAfterMicros)}
+		}
+		return out
+	}
+	out.CurrentLimit, out.LimitRemaining = limitOf(l), clamp(left)
+	// Whole seconds, rounded up: Envoy cuts fractions off when it tells callers.
+	if reset > 0 {
+		out.DurationUntilReset = &durationpb.Duration{Seconds: reset}
+	}
+	return out
+}
+
+// limitOf tells a limit as so many per so many units, exactly: the largest unit
+// that its window is a whole number of. A limit of places has none.
+func limitOf(l *gateway.LimitState) *ratelimitv3.RateLimitResponse_RateLimit {
+	out := &ratelimitv3.RateLimitResponse_RateLimit{Name: l.ID, RequestsPerUnit: clamp(l.Quota)}
+	if l.Window <= 0 {
+		return out
+	}
+	var times int64
+	if out.Unit, times = unitOf(l.Kind, l.Window); times > 1 {
+		out.UnitMultiplier = &wrapperspb.UInt32Value{Value: clamp(times)}
+	}
+	return out
+}
+
+// Seconds of days, and how far the clocks' change moves the end of a period.
+const (
+	hour = 60 * 60
+	day  = 24 * hour
+)
+
+// unitOf is a window of seconds in Envoy's units.
+func unitOf(kind gateway.LimitKind, window int64) (unit ratelimitv3.RateLimitResponse_RateLimit_Unit, times int64) {
+	if kind == gateway.LimitQuota { // a period of the calendar, which summer time may alter
+		switch about := func(least, most int64) bool { return window >= least*day-hour && window <= most*day+hour }; {
+		case about(1, 1):
+			return ratelimitv3.RateLimitResponse_RateLimit_DAY, 1
+		case about(7, 7):
+			return ratelimitv3.RateLimitResponse_RateLimit_WEEK, 1
+		case about(28, 31):
+			return ratelimitv3.RateLimitResponse_RateLimit_MONTH, 1
+		case about(365, 366):
+			return ratelimitv3.RateLimitResponse_RateLimit_YEAR, 1
+		}
+	}
+	switch {
+	case window%day == 0:
+		return ratelimitv3.RateLimitResponse_RateLimit_DAY, window / day
+	case window%hour == 0:
+		return ratelimitv3.RateLimitResponse_RateLimit_HOUR, window / hour
+	case window%60 == 0:
+		return ratelimitv3.RateLimitResponse_RateLimit_MINUTE, window / 60
+	}
+	return ratelimitv3.RateLimitResponse_RateLimit_SECOND, window
+}
+
+func clamp(n int64) uint32 {
+	return uint32(min(max(n, 0), math.MaxUint32)) //nolint:gosec // bounded
+}
+
+func ceilSeconds(micros int64) int64 { return (micros-1)/1_000_000 + 1 }
+
+// nearer reports whether a is nearer to its limits than b: its answer is the one
+// that a caller of several descriptors is told.
+func nearer(a, b *gateway.Verdict) bool {
+	la, leftA, _ := a.Tightest()
+	lb, leftB, _ := b.Tightest()
+	return la != nil && (lb == nil || leftA < leftB)
+}
+
+// later reports whether a tells its caller to wait longer than b does.
+func later(a, b *gateway.Verdict) bool { return a.RetryAfterMicros > b.RetryAfterMicros }
