@@ -85,28 +85,18 @@ func Compile(d *Document) (*Compiled, error) {
 		Routes:   make([]*CompiledRoute, len(doc.Routes)),
 		router:   newRouter(),
 	}
-	var err error
-	if c.Global, err = compileLimits(doc.Global.Limits, globalLimitID, "global"); err != nil {
+	if err := c.limits(doc); err != nil {
 		return nil, err
-	}
-	for name, plan := range doc.Plans {
-		if c.Plans[name], err = compileLimits(plan.Limits, planLimitID, "plan "+name); err != nil {
-			return nil, err
-		}
-		if plan.Quota == nil {
-			continue
-		}
-		if c.Quotas[name], err = compileQuota(plan.Quota, "plan "+name); err != nil {
-			return nil, err
-		}
 	}
 	shared := make(map[string]CompiledLimit, len(doc.Shared))
 	for _, l := range doc.Shared {
+		var err error
 		if shared[l.Name], err = compileLimit(l, sharedLimitID(l.Name), "shared "+l.Name); err != nil {
 			return nil, err
 		}
 	}
 	for i := range doc.Routes {
+		var err error
 		if c.Routes[i], err = compileRoute(&doc.Routes[i], shared); err != nil {
 			return nil, err
 		}
@@ -115,6 +105,25 @@ func Compile(d *Document) (*Compiled, error) {
 		}
 	}
 	return c, nil
+}
+
+// limits compiles what holds on every route: global limits and plans.
+func (c *Compiled) limits(doc *Document) (err error) {
+	if c.Global, err = compileLimits(doc.Global.Limits, globalLimitID, "global"); err != nil {
+		return err
+	}
+	for name, plan := range doc.Plans {
+		if c.Plans[name], err = compileLimits(plan.Limits, planLimitID, "plan "+name); err != nil {
+			return err
+		}
+		if plan.Quota == nil {
+			continue
+		}
+		if c.Quotas[name], err = compileQuota(plan.Quota, "plan "+name); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // route enters the patterns of one route into the router.

@@ -284,7 +284,7 @@ func TestParse_ReportIsBounded(t *testing.T) {
 
 func FuzzParse(f *testing.F) {
 	f.Add([]byte(smallest))
-	for _, name := range []string{"example.yaml", "example.canonical.json"} {
+	for _, name := range []string{"example.yaml", "example.canonical.json", "layers.yaml", "layers.canonical.json", "mistakes.yaml"} {
 		f.Add(readTestdata(f, name))
 	}
 	for _, s := range []string{"{", "a: *b", "a: &b 1", "? [a]", "{\"a\":1}", "---\n---\n", "routes: [{match: [/{]}]", "plans: {a: {limits: [{rate: 0}]}}"} {

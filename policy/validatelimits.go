@@ -154,13 +154,17 @@ func (v *validator) leased(at string, l *Limit) {
 // would hold next to nothing.
 const leaseWorthwhile = 10_000
 
-// collisions refuses two limit ids that stored state could not tell apart.
+// collisions refuses two limit ids that stored state could not tell apart. The
+// complement of a limit's hash names the count of its distinct subjects.
 func (v *validator) collisions(hash func(id string) uint64) {
 	seen := map[uint64]string{}
 	for _, l := range v.everyLimit() {
 		h := hash(l.id)
 		if other, ok := seen[h]; ok && other != l.id {
 			v.problems.addf(l.path, "%s and %s have the same 64-bit hash: rename one", l.id, other)
+		}
+		if other, ok := seen[^h]; ok {
+			v.problems.addf(l.path, "%s and %s have hashes that are each other's complement: rename one", l.id, other)
 		}
 		seen[h] = l.id
 	}
