@@ -3,9 +3,7 @@ package storetest
 import (
 	"context"
 	"fmt"
-	"math/rand/v2"
 	"os"
-	"sync"
 	"testing"
 	"time"
 
@@ -33,26 +31,35 @@ const checkTime = 2 * time.Minute
 // that goes by a real clock and that nobody else uses.
 func Linearizable(t *testing.T, newStores func() []limiter.Store) {
 	t.Helper()
+	linearizable(t, newStores(), nil)
+}
+
+// LinearizableAcross is I25 with a fault in the midst of the calls, such as a
+// failover, which fault brings about and waits for. It may make a call fail,
+// which has then been charged once or not at all, however late; and it may
+// once give back up to a full bucket (the loss budget I05). The rest of the answers
+// has to be in order.
+func LinearizableAcross(t *testing.T, newStores func() []limiter.Store, fault func(t testing.TB)) {
+	t.Helper()
+	linearizable(t, newStores(), fault)
+}
+
+func linearizable(t *testing.T, stores []limiter.Store, fault func(t testing.TB)) {
+	t.Helper()
 	calls := shortHistory
 	if os.Getenv(stepsVariable) != "" {
 		calls = longHistory
 	}
-	stores := newStores()
-	for _, key := range []drawn{
+	keys := []drawn{
 		{Tenant("ten_slow"), policy.Numbers{Tokens: 1000, Period: 1_000_000, Burst: 100}},
 		{Tenant("ten_fast"), policy.Numbers{Tokens: 1, Period: 7, Burst: 30}},
 		{limiter.Row{Kind: limiter.RowGlobal}, policy.Numbers{Tokens: 3, Period: 100, Burst: 500}},
-	} {
-		t.Run(key.row.Tenant+string(rune(key.row.Kind)), func(t *testing.T) {
-			t.Parallel()
-			history := key.hammer(t, stores, calls)
-			if t.Failed() {
-				return
-			}
-			if got := porcupine.CheckOperationsTimeout(key.model(), history, checkTime); got != porcupine.Ok {
-				t.Errorf("%d calls of %d clients: no order explains the answers (%s)", len(history), len(stores), got)
-			}
-		})
+	}
+	for i, history := range hammer(t, keys, stores, calls, fault) {
+		got := porcupine.CheckOperationsTimeout(keys[i].model(), history, checkTime)
+		if got != porcupine.Ok {
+			t.Errorf("%+v: %d calls of %d clients: no order explains the answers (%s)", keys[i], len(history), len(stores), got)
+		}
 	}
 }
 
@@ -62,86 +69,79 @@ type drawn struct {
 	numbers policy.Numbers
 }
 
-// asked is the input of a call.
-type asked struct{ cost, extra int64 }
+// asked is the input of a call; or a fault that may give back a full bucket.
+type asked struct {
+	cost, extra int64
+	fault       bool
+}
 
 // told is its output.
 type told struct {
+	failed   bool // charged or not
 	admitted bool
 	now      int64
 	level    limiter.Level
 }
 
-// hammer has every client make its share of the calls and writes the history.
-func (k drawn) hammer(t *testing.T, stores []limiter.Store, calls int) []porcupine.Operation {
-	t.Helper()
-	begin := time.Now()
-	each := make([][]porcupine.Operation, len(stores))
-	var wg sync.WaitGroup
-	for client, store := range stores {
-		wg.Go(func() {
-			random := rand.New(rand.NewPCG(uint64(client), 1)) //nolint:gosec // a test's choice
-			for range (calls + len(stores) - 1) / len(stores) {
-				op := porcupine.Operation{ClientId: client, Call: int64(time.Since(begin))}
-				in := asked{cost: 1 + random.Int64N(5), extra: max(0, random.Int64N(8)-5)}
-				charge := Draw(k.row, "l", k.numbers, in.cost)
-				charge.Extra = in.extra
-				out, err := store.Take(context.Background(), &limiter.Draw{Charges: []limiter.Charge{charge}})
-				if err != nil {
-					t.Errorf("client %d: %v", client, err)
-					return
-				}
-				op.Input, op.Output = in, told{out.Admitted, out.NowMicros, out.Levels[0]}
-				op.Return = int64(time.Since(begin))
-				each[client] = append(each[client], op)
-				<-time.After(time.Duration(random.Int64N(200)) * time.Microsecond) // so that tokens come in
-			}
-		})
-	}
-	wg.Wait()
-	var history []porcupine.Operation
-	for _, ops := range each {
-		history = append(history, ops...)
-	}
-	return history
-}
-
-// filled is the state of a bucket: its level at a time. Before the first call it
-// is full, whatever the time.
-type filled struct {
-	units, time int64
-	drawn       bool
-}
+// filled is the state of a bucket: between which levels it is at a time, -1 for
+// one that is not known.
+type filled struct{ least, most, time int64 }
 
 // model is the bucket as one call after the other meets it.
 func (k drawn) model() porcupine.Model {
+	full := k.numbers.Burst * k.numbers.Period
 	return porcupine.Model{
-		Init: func() any { return filled{} },
+		Init: func() any { return filled{full, full, -1} },
 		Step: func(state, input, output any) (bool, any) {
-			return k.step(state.(filled), input.(asked), output.(told))
+			s, in, out := state.(filled), input.(asked), output.(told)
+			switch {
+			case in.fault:
+				return true, filled{s.least, full, s.time}
+			case out.failed:
+				return true, filled{s.least - (in.cost+in.extra)*k.numbers.Period, s.most, s.time}
+			}
+			return k.step(s, in, out)
 		},
 		DescribeOperation: func(input, output any) string { return fmt.Sprintf("%+v → %+v", input, output) },
 	}
 }
 
+// step checks an answer: the level that it tells has to be one that the bucket
+// can have had, and everything else follows from it.
 func (k drawn) step(s filled, in asked, out told) (bool, any) {
-	n := k.numbers
-	if !s.drawn {
-		s = filled{units: n.Burst * n.Period, time: out.now, drawn: true}
+	n, elapsed := k.numbers, int64(0)
+	if s.time >= 0 {
+		elapsed = out.now - s.time
 	}
-	if out.now < s.time {
-		return false, s
+	before := out.level.Units
+	if out.admitted {
+		before += (in.cost + out.level.Extra) * n.Period
 	}
 	// An hour of these numbers is far from 64 bits.
-	units := min(n.Burst*n.Period, s.units+(out.now-s.time)*n.Tokens)
-	want := told{admitted: units >= in.cost*n.Period, now: out.now}
-	if want.admitted {
-		units -= in.cost * n.Period
-		want.level.Extra = min(in.extra, units/n.Period)
-		units -= want.level.Extra * n.Period
-	} else {
-		want.level.WaitMicros = (in.cost*n.Period - units + n.Tokens - 1) / n.Tokens
+	full, gain := n.Burst*n.Period, elapsed*n.Tokens
+	if elapsed < 0 || before < min(full, s.least+gain) || before > min(full, s.most+gain) {
+		return false, s
 	}
-	want.level.Units = units
-	return out == want, filled{units: units, time: out.now, drawn: true}
+	want := told{admitted: before >= in.cost*n.Period, now: out.now, level: limiter.Level{Units: before}}
+	if want.admitted {
+		want.level.Units -= in.cost * n.Period
+		want.level.Extra = min(in.extra, want.level.Units/n.Period)
+		want.level.Units -= want.level.Extra * n.Period
+	} else {
+		want.level.WaitMicros = (in.cost*n.Period - before + n.Tokens - 1) / n.Tokens
+	}
+	return out == want, filled{out.level.Units, out.level.Units, out.now}
+}
+
+// draw makes a call and times it.
+func (k drawn) draw(store limiter.Store, in asked, clock func() int64) (porcupine.Operation, error) {
+	charge := Draw(k.row, "l", k.numbers, in.cost)
+	charge.Extra = in.extra
+	op := porcupine.Operation{Input: in, Output: told{failed: true}, Call: clock()}
+	out, err := store.Take(context.Background(), &limiter.Draw{Charges: []limiter.Charge{charge}})
+	op.Return = clock()
+	if err == nil {
+		op.Output = told{admitted: out.Admitted, now: out.NowMicros, level: out.Levels[0]}
+	}
+	return op, err
 }
