@@ -162,31 +162,27 @@ func r006(t *testing.T, w World) {
 // r007 has every kind of part refuse in turn, at either end of the draw.
 func r007(t *testing.T, w World) {
 	wide, narrow := rate(t, 10, time.Minute, 10), rate(t, 3, time.Minute, 3)
-	for _, name := range []string{"limit-first", "limit-last", "slot", "quota"} {
+	for name, narrowed := range map[string]func(d *limiter.Draw, row limiter.Row){
+		"first": func(d *limiter.Draw, row limiter.Row) {
+			d.Charges = append([]limiter.Charge{Draw(row, "route:special.l", narrow, 1)}, d.Charges...)
+		},
+		"last": func(d *limiter.Draw, row limiter.Row) {
+			d.Charges = append(d.Charges, Draw(row, "route:special.l", narrow, 1))
+		},
+		"slot":  func(d *limiter.Draw, _ limiter.Row) { d.Slots[0].Max = 3 },
+		"quota": func(d *limiter.Draw, _ limiter.Row) { d.Quotas[0].Amount = 3 },
+	} {
 		row := Tenant("ten_" + name)
 		plain := Draw(row, "plan.requests", wide, 1)
-		narrowed := Draw(row, "route:special.l", narrow, 1)
-		special := func(i int) limiter.Draw {
-			d := limiter.Draw{
+		passed, last := 0, limiter.Outcome{}
+		for i := range 5 {
+			special := limiter.Draw{
 				Charges: []limiter.Charge{plain},
 				Slots:   []limiter.Slot{slotOf(row, 9, i, time.Hour)},
 				Quotas:  []limiter.Quota{blockingQuota(row, 9)},
 			}
-			switch name {
-			case "limit-first":
-				d.Charges = []limiter.Charge{narrowed, plain}
-			case "limit-last":
-				d.Charges = []limiter.Charge{plain, narrowed}
-			case "slot":
-				d.Slots[0].Max = 3
-			default:
-				d.Quotas[0].Amount = 3
-			}
-			return d
-		}
-		passed, last := 0, limiter.Outcome{}
-		for i := range 5 {
-			if last = w.decide(t, special(i)); last.Admitted {
+			narrowed(&special, row)
+			if last = w.decide(t, special); last.Admitted {
 				passed++
 			}
 		}

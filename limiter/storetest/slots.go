@@ -55,8 +55,26 @@ func entered(t testing.TB, what string, out limiter.Outcome, admitted bool, acti
 	}
 }
 
+// leaseBook is a book of which leases are valid, and until when.
+type leaseBook struct {
+	World
+	until map[string]int64
+}
+
+func (b leaseBook) valid() int64 {
+	n := int64(0)
+	for id := range b.until {
+		if b.holds(id) {
+			n++
+		}
+	}
+	return n
+}
+
+func (b leaseBook) holds(id string) bool { return b.until[id] > b.Clock.Now() }
+
 // leasesAreBounded keeps a book of its own: at no instant are more leases valid
-// than there are places, whatever is taken, renewed, released and lost; and a
+// than there are places, whatever is taken, renewed, released and ended; and a
 // request is refused only when they are.
 func leasesAreBounded(t *testing.T, w World) {
 	trace := 0
@@ -64,45 +82,29 @@ func leasesAreBounded(t *testing.T, w World) {
 		trace++
 		row := Tenant(fmt.Sprint("ten_", trace))
 		most := rapid.Int64Range(1, 3).Draw(rt, "places")
-		book := map[string]int64{} // valid until
-		valid := func() int64 {
-			n := int64(0)
-			for _, until := range book {
-				if until > w.Clock.Now() {
-					n++
-				}
-			}
-			return n
-		}
+		book := leaseBook{w, map[string]int64{}}
 		for range 40 {
 			w.Clock.Advance(time.Duration(rapid.IntRange(0, 12).Draw(rt, "s")) * time.Second)
 			slot := slotOf(row, most, rapid.IntRange(0, 5).Draw(rt, "request"), 20*time.Second)
-			lease, before := slot.Held(), valid()
-			mine := book[slot.Lease] > w.Clock.Now()
-			until := w.Clock.Now() + slot.HoldMicros
+			free, mine, held := book.valid() < most, book.holds(slot.Lease), false
 			switch rapid.IntRange(0, 3).Draw(rt, "call") {
 			case 0, 1:
-				out := w.enter(t, slot)
-				if out.Admitted != (before < most) {
-					rt.Fatalf("%d of %d held: %+v", before, most, out)
-				}
-				if out.Admitted {
-					book[slot.Lease] = until
+				if held = w.enter(t, slot).Admitted; held != free {
+					rt.Fatalf("a place free %t: admitted %t", free, held)
 				}
 			case 2:
-				held := w.renew(t, lease)[0]
-				if held != (mine || before < most) {
-					rt.Fatalf("%d of %d held, its own %t: renewed %t", before, most, mine, held)
-				}
-				if held {
-					book[slot.Lease] = until
+				if held = w.renew(t, slot.Held())[0]; held != (mine || free) {
+					rt.Fatalf("held %t, a place free %t: renewed %t", mine, free, held)
 				}
 			default:
-				w.release(t, lease)
-				delete(book, slot.Lease)
+				w.release(t, slot.Held())
+				delete(book.until, slot.Lease)
 			}
-			if valid() > most {
-				rt.Fatalf("%d leases for %d places", valid(), most)
+			if held {
+				book.until[slot.Lease] = w.Clock.Now() + slot.HoldMicros
+			}
+			if now := book.valid(); now > most {
+				rt.Fatalf("%d leases for %d places", now, most)
 			}
 		}
 	})
