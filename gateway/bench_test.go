@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"net/http"
+	"net/http/httptest"
 	"net/netip"
 	"testing"
 )
@@ -25,3 +26,36 @@ func BenchmarkDecide(b *testing.B) {
 		f.g.writeHeaders(h, &v)
 	}
 }
+
+// BenchmarkRefused measures a refusal that is remembered, at the proxy door: what
+// a flood costs.
+func BenchmarkRefused(b *testing.B) {
+	f := newFixture(b, testPolicy, nil)
+	key := f.key("ten_a", "free")
+	h := f.g.ProxyHandler()
+	r := httptest.NewRequest("GET", "/v1/reports/1", nil)
+	r.RemoteAddr = "192.0.2.1:4711"
+	r.Header.Set("Authorization", "Bearer "+key)
+	w := &discard{h: http.Header{}}
+	for range 3 {
+		h.ServeHTTP(w, r)
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		clear(w.h)
+		h.ServeHTTP(w, r)
+		if w.status != 429 {
+			b.Fatal(w.status)
+		}
+	}
+}
+
+// discard takes an answer and keeps its status.
+type discard struct {
+	h      http.Header
+	status int
+}
+
+func (d *discard) Header() http.Header         { return d.h }
+func (d *discard) WriteHeader(status int)      { d.status = status }
+func (d *discard) Write(p []byte) (int, error) { return len(p), nil }

@@ -22,6 +22,13 @@ const (
 	headerLease      = "X-Headgate-Lease"
 	headerUser       = "X-Headgate-User"
 	headerShadow     = "X-Headgate-Shadow"
+
+	// In the form that net/http keeps names in, so that setting them costs nothing.
+	fieldPolicies  = "Ratelimit-Policy"
+	fieldLimits    = "Ratelimit"
+	fieldLimit     = "Ratelimit-Limit"
+	fieldRemaining = "Ratelimit-Remaining"
+	fieldReset     = "Ratelimit-Reset"
 )
 
 // maxInteger is the largest integer of a structured field (RFC 9651, 3.3.1).
@@ -48,7 +55,7 @@ func (g *Gateway) writeHeaders(h http.Header, v *Verdict) {
 		writeRetiring(h, v, g.cfg.Now())
 	}
 	if v.Status == http.StatusUnauthorized && v.Policy != nil {
-		h.Set("WWW-Authenticate", challenge(v.Policy.Compiled.Document.Credentials.Headers))
+		h.Set("Www-Authenticate", challenge(v.Policy.Compiled.Document.Credentials.Headers))
 	}
 }
 
@@ -102,8 +109,8 @@ func writeLimits(h http.Header, v *Verdict) {
 		}
 	}
 	if len(policies) > 0 {
-		h.Set("RateLimit-Policy", string(policies))
-		h.Set("RateLimit", string(limits))
+		h.Set(fieldPolicies, string(policies))
+		h.Set(fieldLimits, string(limits))
 	}
 }
 
@@ -173,9 +180,9 @@ func writeLegacy(h http.Header, v *Verdict) {
 	if l == nil {
 		return
 	}
-	h.Set("RateLimit-Limit", strconv.FormatInt(min(l.Quota, maxInteger), 10))
-	h.Set("RateLimit-Remaining", strconv.FormatInt(left, 10))
-	h.Set("RateLimit-Reset", strconv.FormatInt(reset, 10))
+	h.Set(fieldLimit, strconv.FormatInt(min(l.Quota, maxInteger), 10))
+	h.Set(fieldRemaining, strconv.FormatInt(left, 10))
+	h.Set(fieldReset, strconv.FormatInt(reset, 10))
 }
 
 // writeRetiring tells a caller that its key is being replaced: since when

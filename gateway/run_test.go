@@ -9,12 +9,14 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -204,6 +206,55 @@ func TestRun_G02_RequestsInFlightAreFinished(t *testing.T) {
 	}
 	if err := <-stopped; err != nil {
 		t.Error(err)
+	}
+}
+
+// fakeDoor is a door that another package brings.
+type fakeDoor struct {
+	served chan net.Addr
+	ended  chan struct{}
+	drains atomic.Int32
+}
+
+func (d *fakeDoor) Serve(l net.Listener) error {
+	d.served <- l.Addr()
+	<-d.ended
+	return l.Close()
+}
+
+func (d *fakeDoor) Shutdown(context.Context) error { d.drains.Add(1); close(d.ended); return nil }
+
+func (d *fakeDoor) Close() error { return nil }
+
+func TestRun_ADoorOfAnotherPackageIsServedToldAndDrained(t *testing.T) {
+	t.Parallel()
+	d := &fakeDoor{served: make(chan net.Addr, 1), ended: make(chan struct{})}
+	var asked *Gateway
+	f := newFixture(t, testPolicy, nil, func(c *Config) {
+		c.GRPCListen, c.GRPCDoor = "127.0.0.1:0", func(g *Gateway) (Door, error) { asked = g; return d, nil }
+	})
+	bound, stop := f.running()
+	if got := (<-d.served).String(); bound.GRPC != got || asked != f.g {
+		t.Errorf("told is %q, served %q", bound.GRPC, got)
+	}
+	if v := asked.Decide(t.Context(), &Inbound{Method: "GET", EscapedPath: "/public/x", Header: http.Header{}}); !v.Allowed || len(asked.Unready()) != 0 {
+		t.Errorf("%+v, %v", v, asked.Unready())
+	}
+	if !asked.MayAsk(netip.MustParseAddr("127.0.0.1"), "") || asked.MayAsk(netip.MustParseAddr("192.0.2.1"), "") {
+		t.Error("who may ask")
+	}
+	if err := stop(); err != nil || d.drains.Load() != 1 {
+		t.Errorf("%v, drained %d times", err, d.drains.Load())
+	}
+	c := Config{GRPCListen: "0.0.0.0:1"}
+	problems := 0
+	c.Problems(func(string, string, ...any) { problems++ })
+	c.GRPCMutualTLS = true
+	c.Problems(func(setting, format string, args ...any) {
+		t.Errorf("with certificates: %s "+format, append([]any{setting}, args...)...)
+	})
+	if problems != 1 {
+		t.Errorf("%d problems without a token", problems)
 	}
 }
 
