@@ -99,6 +99,9 @@ func (d *decoder) user(path string, n *node, u *User) {
 			})
 		},
 	})
+	if d.unread[field(path, "header")] {
+		d.unread[path] = true // nothing can be said of what it would have been
+	}
 }
 
 func (d *decoder) global(path string, n *node, g *Global) {

@@ -37,7 +37,7 @@ func (p *Publisher) BeginDirectory(ctx context.Context) error {
 
 // dropRecords removes all records, on each primary of a Cluster.
 func (p *Publisher) dropRecords(ctx context.Context) error {
-	return eachServer(ctx, p.cfg.Client, p.dropRecordsOn)
+	return EachServer(ctx, p.cfg.Client, p.dropRecordsOn)
 }
 
 func (p *Publisher) dropRecordsOn(ctx context.Context, node redis.Cmdable) error {

@@ -63,7 +63,7 @@ func (p *Publisher) servers(ctx context.Context) string {
 	defer cancel()
 	var mu sync.Mutex
 	var ids []string
-	err := eachServer(ctx, p.cfg.Client, func(ctx context.Context, node redis.Cmdable) error {
+	err := EachServer(ctx, p.cfg.Client, func(ctx context.Context, node redis.Cmdable) error {
 		info, err := node.Info(ctx, "replication").Result()
 		if err != nil {
 			return err
@@ -81,9 +81,9 @@ func (p *Publisher) servers(ctx context.Context) string {
 	return hex.EncodeToString(sum[:8])
 }
 
-// eachServer calls do for each server that takes writes: each primary of a
-// Cluster, at once, or the one that there is.
-func eachServer(ctx context.Context, client redis.UniversalClient, do func(context.Context, redis.Cmdable) error) error {
+// EachServer calls do for each server that takes writes: each primary of a
+// Cluster, at once, or the one that there is. It returns the first error.
+func EachServer(ctx context.Context, client redis.UniversalClient, do func(context.Context, redis.Cmdable) error) error {
 	if c, ok := client.(*redis.ClusterClient); ok {
 		return c.ForEachMaster(ctx, func(ctx context.Context, node *redis.Client) error { return do(ctx, node) })
 	}
