@@ -1,6 +1,9 @@
 package limiter
 
-import "context"
+import (
+	"context"
+	"time"
+)
 
 // Probe makes the half-open attempt if it is due, as Run does.
 func (l *Limiter) Probe() { l.probe(context.Background()) }
@@ -21,4 +24,38 @@ func (l *Limiter) Denials() int {
 		}
 	}
 	return n
+}
+
+// Inline makes refills happen within the request that causes them.
+func (l *Limiter) Inline() { l.slices.spawn = func(f func()) { f() } }
+
+// GiveBack returns what slices hold to the store, as Run does: what has ended, or all.
+func (l *Limiter) GiveBack(all bool) { l.giveBack(context.Background(), all) }
+
+// SliceTokens is the number of tokens that slices hold.
+func (l *Limiter) SliceTokens() int64 {
+	l.slices.mu.RLock()
+	defer l.slices.mu.RUnlock()
+	sum := int64(0)
+	for _, s := range l.slices.byKey {
+		for _, g := range []*grant{s.current.Load(), s.next.Load()} {
+			if g != nil {
+				sum += g.left.Load()
+			}
+		}
+	}
+	return sum
+}
+
+// Slices is the number of leased buckets.
+func (l *Limiter) Slices() int { return len(l.slices.byKey) }
+
+// SliceEnds is when the first slice that holds something ends.
+func (l *Limiter) SliceEnds() (end time.Time) {
+	for _, s := range l.slices.byKey {
+		if g := s.current.Load(); g != nil && g.left.Load() > 0 {
+			end = time.UnixMicro(g.until)
+		}
+	}
+	return end
 }

@@ -85,11 +85,12 @@ func (s *slices) collect(now int64, all bool) (back []Amendment, held bool) {
 // background runs f unless the limiter is draining.
 func (s *slices) background(f func()) bool {
 	s.closing.Lock()
-	defer s.closing.Unlock()
 	if s.closed {
+		s.closing.Unlock()
 		return false
 	}
-	s.running.Add(1)
+	s.running.Add(1) // before drain can begin to wait
+	s.closing.Unlock()
 	s.spawn(func() {
 		defer s.running.Done()
 		f()
