@@ -13,11 +13,13 @@ import (
 // demoCmd runs a whole deployment on this machine. Every part is a process of
 // its own; one that is killed stays down until somebody starts it again.
 type demoCmd struct {
-	Gateways      int           `help:"How many gateways." default:"3"`
-	Port          int           `help:"First port: the console's; the other parts take the next ones. A port that is given has to be free; without one, free ports are looked for from 8480 on." placeholder:"PORT"`
-	Traffic       bool          `help:"Living traffic of sample tenants." default:"true" negatable:""`
-	GatewayBudget time.Duration `help:"The gateways' --budget: longest time for a decision. Longer than the default on a machine that is busy with other things." placeholder:"DURATION"`
-	ReadyFile     string        `help:"Write a JSON file that describes everything, once it is up." placeholder:"FILE"`
+	Gateways       int           `help:"How many gateways." default:"3"`
+	Port           int           `help:"First port: the console's; the other parts take the next ones. A port that is given has to be free; without one, free ports are looked for from 8480 on." placeholder:"PORT"`
+	Traffic        bool          `help:"Living traffic of sample tenants." default:"true" negatable:""`
+	GatewayBudget  time.Duration `help:"The gateways' --budget: longest time for a decision. Longer than the default on a machine that is busy with other things." placeholder:"DURATION"`
+	RedisURL       string        `help:"Use this Redis (also Sentinel or Cluster) instead of one of the demo's own." placeholder:"URL" env:"-"`
+	RedisNamespace string        `help:"First part of every Redis key." default:"hg" env:"-"`
+	ReadyFile      string        `help:"Write a JSON file that describes everything, once it is up." placeholder:"FILE"`
 }
 
 // maxGateways bounds a demo: beyond it ports and memory of one machine are the limit.
@@ -78,6 +80,7 @@ type demo struct {
 	tenants  []demoTenant
 	apiToken string
 	keepLogs bool
+	returns  bool // keys are to be removed from a Redis that is not ours
 }
 
 // newDemo cleans up after demos that died, and takes a folder and ports.
@@ -152,6 +155,7 @@ func (d *demo) watch(ctx context.Context) {
 func (d *demo) stop() {
 	stopParts(d.parts)
 	d.dir.endLeftovers()
+	d.returnRedis()
 	d.ports.release()
 	if d.keepLogs {
 		d.dir.removeAllButLogs()

@@ -86,6 +86,10 @@ func (d *demo) startStores(ctx context.Context) error {
 		}
 	})
 	wg.Go(func() {
+		if d.opts.RedisURL != "" {
+			rdErr = d.borrowRedis(ctx)
+			return
+		}
 		rd, rdErr = redislocal.Start(ctx, redislocal.Options{
 			Dir: d.dir.sub("redis"), Port: d.ports.redis, Password: d.secrets.redisPassword, Log: d.dir.log("redis"),
 			Users: []string{gatewayUser(d.secrets.gatewayPassword)},
@@ -101,9 +105,13 @@ func (d *demo) startStores(ctx context.Context) error {
 	if err := errors.Join(pgErr, rdErr); err != nil {
 		return err
 	}
-	d.secrets.redisURL, d.secrets.databaseURL = rd.URL(), pg.URL(demoDatabase)
-	_, err1 := d.dir.writeSecret("redis-url", d.secrets.redisURL)
+	d.secrets.databaseURL = pg.URL(demoDatabase)
 	_, err2 := d.dir.writeSecret("database-url", d.secrets.databaseURL)
+	if rd == nil {
+		return err2
+	}
+	d.secrets.redisURL = rd.URL()
+	_, err1 := d.dir.writeSecret("redis-url", d.secrets.redisURL)
 	_, err3 := d.dir.writeSecret("gateway-redis-url", "redis://gateway:"+d.secrets.gatewayPassword+"@"+rd.Addr+"/0")
 	return errors.Join(err1, err2, err3)
 }
@@ -173,7 +181,8 @@ func (d *demo) startPlanes(context.Context) error {
 	err := d.start("console", "console",
 		"--listen="+loopback(d.ports.console), "--public-url="+httpURL(d.ports.console),
 		"--database-url-file="+d.secrets.databaseURLFile, "--redis-url-file="+d.secrets.redisURLFile,
-		"--signing-key-file="+d.secrets.privateKey, "--deployment="+demoDeployment, "--environment=demo")
+		"--signing-key-file="+d.secrets.privateKey, "--deployment="+demoDeployment, "--environment=demo",
+		"--redis-namespace="+d.opts.RedisNamespace)
 	if err != nil {
 		return err
 	}
@@ -184,6 +193,7 @@ func (d *demo) startPlanes(context.Context) error {
 			"--listen=" + loopback(d.ports.proxy[i]), "--upstream=" + httpURL(d.ports.upstream),
 			"--decide-listen=" + loopback(d.ports.decide[i]), "--admin-listen=" + loopback(d.ports.admin[i]),
 			"--redis-url-file=" + d.secrets.gatewayRedisURLFile, "--policy-key-file=" + d.secrets.publicKey,
+			"--redis-namespace=" + d.opts.RedisNamespace,
 			"--state-dir=" + d.dir.sub(name), "--deployment=" + demoDeployment, "--zone=zone-" + string(rune('a'+i%3)),
 			"--debug-header", "--drain=3s",
 		}
