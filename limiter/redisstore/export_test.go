@@ -23,7 +23,7 @@ func NewVirtual(client redis.UniversalClient, opts Options, clock func() int64) 
 	return s
 }
 
-// TakeAll decides several requests in one call, as the combiner does.
+// TakeAll decides several requests of one lane in one call, as the combiner does.
 func (s *Store) TakeAll(ctx context.Context, requests []*limiter.Draw) ([]limiter.Outcome, []error) {
 	c := newCall()
 	for _, d := range requests {
@@ -32,7 +32,13 @@ func (s *Store) TakeAll(ctx context.Context, requests []*limiter.Draw) ([]limite
 		c.add(&r)
 	}
 	outs, errs := make([]limiter.Outcome, len(requests)), make([]error, len(requests))
-	answer, err := s.sender(0)(ctx, c)
+	lane := 0
+	if s.shards != nil {
+		for _, d := range requests {
+			lane, _ = s.oneLane(d)
+		}
+	}
+	answer, err := s.sender(lane)(ctx, c)
 	for i := range requests {
 		if errs[i] = err; err == nil {
 			outs[i], errs[i] = answer.next(c.shapes[i])

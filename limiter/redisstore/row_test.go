@@ -216,48 +216,6 @@ func TestRow_FullBucketsAreLeftOut(t *testing.T) {
 	}
 }
 
-// TestTakeAll_IsTheSameAsOneAfterTheOther: a request in a combined call sees
-// what those before it spent, on random traces with changing numbers.
-func TestTakeAll_IsTheSameAsOneAfterTheOther(t *testing.T) {
-	t.Parallel()
-	r := newRig(t)
-	palette := []policy.Numbers{small, {Tokens: 3, Period: 7, Burst: 4}, {Tokens: 1, Period: 60_000_000, Burst: 9}}
-	rows := []limiter.Row{{Kind: limiter.RowGlobal}, {Kind: limiter.RowIP, Subject: "192.0.2.1"}, {}, {}}
-	trace := 0
-	rapid.Check(t, func(rt *rapid.T) {
-		trace++
-		for i := range rows[2:] {
-			rows[2+i] = storetest.Tenant(fmt.Sprint("ten_", trace, "_", i))
-		}
-		if err := r.client.FlushDB(context.Background()).Err(); err != nil {
-			rt.Fatal(err)
-		}
-		model := storetest.NewModel()
-		for range 8 {
-			r.clock.Advance(time.Duration(rapid.Int64Range(-1000, 3_000_000).Draw(rt, "µs")) * time.Microsecond)
-			var batch []*limiter.Draw
-			for range rapid.IntRange(1, 20).Draw(rt, "requests") {
-				var charges []limiter.Charge
-				for i := range rapid.IntRange(1, 4).Draw(rt, "limits") {
-					n := rapid.SampledFrom(palette).Draw(rt, "numbers")
-					cost := rapid.Int64Range(1, n.Burst).Draw(rt, "cost")
-					charges = append(charges, storetest.Draw(rapid.SampledFrom(rows).Draw(rt, "row"), fmt.Sprint(i), n, cost))
-				}
-				batch = append(batch, draw(charges...))
-			}
-			outs, errs := r.virtual.TakeAll(context.Background(), batch)
-			for i, d := range batch {
-				if errs[i] != nil {
-					rt.Fatal(errs[i])
-				}
-				if want := model.Decide(r.clock.Now(), d); fmt.Sprint(outs[i]) != fmt.Sprint(want) {
-					rt.Fatalf("request %d of %d: %+v\ngot  %v\nwant %v", i, len(batch), *d, outs[i], want)
-				}
-			}
-		}
-	})
-}
-
 // TestRow_AnyBytesAreARowOrAbsent: whatever lies in a row's place, the script
 // decides, and leaves something that it can decide on.
 func TestRow_AnyBytesAreARowOrAbsent(t *testing.T) {

@@ -50,8 +50,9 @@ func conforms(t *testing.T, url string) {
 		store := redisstore.NewVirtual(client, options, clock.Now)
 		w := storetest.World{
 			Store: store, Clock: clock,
-			Another: func() limiter.Store { return redisstore.NewVirtual(patientTo(t, url), options, clock.Now) },
-			Flush:   func(t testing.TB) { flush(t, client) },
+			Another:  func() limiter.Store { return redisstore.NewVirtual(patientTo(t, url), options, clock.Now) },
+			Flush:    func(t testing.TB) { flush(t, client) },
+			Together: store.TakeAll,
 		}
 		if store.Clustered() {
 			w.Lane = store.Lane
