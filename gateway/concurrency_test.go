@@ -71,17 +71,9 @@ func (f *fixture) active(tenant string) int64 {
 
 // settled waits until the tenant holds so many places: what ends a request in a
 // server is a moment behind what its caller sees.
-func (f *fixture) settled(tenant string, want int64) {
-	f.t.Helper()
-	for end := time.Now().Add(20 * time.Second); ; time.Sleep(2 * time.Millisecond) {
-		got := f.active(tenant)
-		if got == want {
-			return
-		}
-		if time.Now().After(end) {
-			f.t.Fatalf("%d places are held, want %d", got, want)
-		}
-	}
+func (f *fixture) settled(t *testing.T, tenant string, want int64) {
+	t.Helper()
+	eventually(t, patience, fmt.Sprintf("%d places are held", want), func() bool { return f.active(tenant) == want })
 }
 
 func TestConcurrency_R027_RefusalsTakeAndFreeNothing(t *testing.T) {
@@ -119,7 +111,7 @@ func TestConcurrency_R027_RefusalsTakeAndFreeNothing(t *testing.T) {
 			t.Errorf("held request: %d", got)
 		}
 	}
-	f.settled("ten_a", 0)
+	f.settled(t, "ten_a", 0)
 	// the refusals have spent nothing of the plan: 600 less the two.
 	res := f.do("GET", "/slots/x", bearer(key)...)
 	params, _ := fields(t, res.Header, "RateLimit")
@@ -194,7 +186,7 @@ func TestConcurrency_R026_EveryEndFreesThePlace(t *testing.T) {
 			if line, _ := bufio.NewReader(conn).ReadString('\n'); !strings.Contains(line, "101") {
 				t.Errorf("upgrade: %q", line)
 			}
-			f.settled("ten_a", 1) // as long as the connection lasts
+			f.settled(t, "ten_a", 1) // as long as the connection lasts
 			_ = conn.Close()
 		},
 	}
@@ -202,20 +194,20 @@ func TestConcurrency_R026_EveryEndFreesThePlace(t *testing.T) {
 		for range 5 {
 			end()
 		}
-		f.settled("ten_a", 0)
+		f.settled(t, "ten_a", 0)
 		if t.Failed() {
 			t.Fatalf("it was %s", name)
 		}
 	}
 	f.upstream.Close()
 	wantRefusal(t, f.do("GET", "/slots/x", bearer(key)...), 502, CodeUpstreamUnavailable)
-	f.settled("ten_a", 0)
+	f.settled(t, "ten_a", 0)
 	gone, leave := context.WithCancel(t.Context())
 	leave()
 	if v := f.g.decide(gone, &Inbound{Method: "GET", EscapedPath: "/slots/x", Tenant: "ten_a", Header: http.Header{}}); !v.Aborted || v.Lease != "" {
 		t.Errorf("a request whose caller has left: %+v", v)
 	}
-	f.settled("ten_a", 0)
+	f.settled(t, "ten_a", 0)
 }
 
 // after asks /v1/release or /v1/settle.
@@ -280,7 +272,7 @@ func TestConcurrency_R027_DoorsWithoutAnEndGiveAToken(t *testing.T) {
 	if status, p := f.after("/v1/release", "", headerLease, d.Lease); status != 204 {
 		t.Errorf("release by header: %d %+v", status, p)
 	}
-	f.settled("ten_a", 0)
+	f.settled(t, "ten_a", 0)
 	if res := f.do("GET", "/slots/x", bearer(key)...); res.Header.Get(headerLease) != "" {
 		t.Error("the proxy tells its caller the lease")
 	}

@@ -119,11 +119,9 @@ func TestSettle_TheUpstreamSaysWhatARequestCost(t *testing.T) {
 			if c.want == "trailer" && res.Trailer.Get("X-Other") != "kept" {
 				t.Errorf("trailer %v", res.Trailer)
 			}
-			for end := time.Now().Add(20 * time.Second); counter(t, f.g, "headgate_settles_total", c.result) != 1; time.Sleep(time.Millisecond) {
-				if time.Now().After(end) {
-					t.Fatalf("no settlement is counted as %s", c.result)
-				}
-			}
+			eventually(t, patience, "a settlement is counted as "+c.result, func() bool {
+				return counter(t, f.g, "headgate_settles_total", c.result) == 1
+			})
 			if got := f.tokens("ten_a", "route:llm.tokens"); got != c.left {
 				t.Errorf("%d of 100 tokens are left, want %d", got, c.left)
 			}
