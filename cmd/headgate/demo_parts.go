@@ -192,13 +192,14 @@ func (d *demo) startPlanes(context.Context) error {
 			"gateway",
 			"--listen=" + loopback(d.ports.proxy[i]), "--upstream=" + httpURL(d.ports.upstream),
 			"--decide-listen=" + loopback(d.ports.decide[i]), "--admin-listen=" + loopback(d.ports.admin[i]),
+			"--grpc-listen=" + loopback(d.ports.grpc[i]),
 			"--redis-url-file=" + d.secrets.gatewayRedisURLFile, "--policy-key-file=" + d.secrets.publicKey,
 			"--redis-namespace=" + d.opts.RedisNamespace,
 			"--state-dir=" + d.dir.sub(name), "--deployment=" + demoDeployment, "--zone=zone-" + string(rune('a'+i%3)),
 			"--debug-header", "--drain=3s",
 		}
 		if b := d.opts.GatewayBudget; b != 0 {
-			args = append(args, "--budget="+b.String())
+			args = append(args, "--budget="+b.String(), "--grpc-budget="+b.String())
 		}
 		if err := d.start(name, args...); err != nil {
 			return err

@@ -21,6 +21,7 @@ const defaultDemoPort = 8480
 type demoPorts struct {
 	console, upstream, redis int
 	proxy, decide, admin     []int
+	grpc                     []int
 	locks                    []*os.File
 }
 
@@ -49,8 +50,8 @@ func takePorts(from, gateways int) (demoPorts, error) {
 		return 0, fmt.Errorf("no free port found from %d on", max(from, defaultDemoPort))
 	}
 	targets := []*int{&p.console}
-	p.proxy, p.decide, p.admin = make([]int, gateways), make([]int, gateways), make([]int, gateways)
-	for _, list := range [][]int{p.proxy, p.decide, p.admin} {
+	p.proxy, p.decide, p.admin, p.grpc = make([]int, gateways), make([]int, gateways), make([]int, gateways), make([]int, gateways)
+	for _, list := range [][]int{p.proxy, p.decide, p.admin, p.grpc} {
 		for i := range list {
 			targets = append(targets, &list[i])
 		}
@@ -103,6 +104,14 @@ func loopback(port int) string { return net.JoinHostPort("127.0.0.1", strconv.It
 
 // httpURL is the URL of a port.
 func httpURL(port int) string { return "http://" + loopback(port) }
+
+func loopbacks(ports []int) []string {
+	addrs := make([]string, len(ports))
+	for i, p := range ports {
+		addrs[i] = loopback(p)
+	}
+	return addrs
+}
 
 func httpURLs(ports []int) []string {
 	urls := make([]string, len(ports))

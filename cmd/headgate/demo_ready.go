@@ -19,7 +19,7 @@ type readyFile struct {
 	Gateways      []string       `json:"gateways"`       // URLs of the proxies
 	GatewayAdmin  []string       `json:"gateway_admin"`  // URLs: /metrics, /healthz, /readyz
 	GatewayDecide []string       `json:"gateway_decide"` // URLs: /v1/check, /v1/decide
-	GRPC          []string       `json:"grpc"`           // addresses; none yet
+	GRPC          []string       `json:"grpc"`           // addresses: Envoy's services
 	Redis         string         `json:"redis"`          // URL with password
 	Postgres      string         `json:"postgres"`       // URL
 	Upstream      string         `json:"upstream"`       // URL
@@ -58,7 +58,7 @@ type readyProcess struct {
 func (d *demo) ready() readyFile {
 	r := readyFile{
 		Console: httpURL(d.ports.console), Gateways: httpURLs(d.ports.proxy), GatewayAdmin: httpURLs(d.ports.admin),
-		GatewayDecide: httpURLs(d.ports.decide), GRPC: []string{}, Redis: d.secrets.redisURL, Postgres: d.secrets.databaseURL,
+		GatewayDecide: httpURLs(d.ports.decide), GRPC: loopbacks(d.ports.grpc), Redis: d.secrets.redisURL, Postgres: d.secrets.databaseURL,
 		Upstream: httpURL(d.ports.upstream), Operator: readyOperator{demoEmail, d.secrets.operatorPassword},
 		APIToken: d.apiToken, Tenants: d.tenants, Dir: d.dir.path, Logs: d.dir.logs(),
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/headgate/headgate/gateway"
+	"github.com/headgate/headgate/gateway/envoy"
 	"github.com/headgate/headgate/internal/config"
 	"github.com/headgate/headgate/limiter/redisstore"
 	"github.com/headgate/headgate/policy"
@@ -36,7 +37,7 @@ type gatewayCmd struct {
 	DecideToken     string        `help:"Token that callers from elsewhere than loopback need for decisions." placeholder:"TOKEN"`
 	DecideTokenFile string        `help:"File that holds that token." placeholder:"FILE"`
 	AdminListen     string        `help:"Address of metrics and health." default:"127.0.0.1:9180" placeholder:"HOST:PORT"`
-	GRPCListen      string        `name:"grpc-listen" help:"Reserved for the Envoy services; not supported yet." placeholder:"HOST:PORT"`
+	GRPC            grpcFlags     `embed:"" prefix:"grpc-"`
 	AddrFile        string        `help:"File to write the bound addresses to, as JSON." placeholder:"FILE"`
 
 	Budget            time.Duration `help:"Longest time for a decision, waiting for a connection included." default:"25ms"`
@@ -134,7 +135,7 @@ func (c *gatewayCmd) settings(p *config.Problems, log *slog.Logger) gateway.Conf
 	cfg := gateway.Config{
 		Zone: c.Zone, Build: buildVersion(), Log: log,
 		Listen: c.Listen, UpstreamTimeout: c.UpstreamTimeout, DecideListen: c.DecideListen, AdminListen: c.AdminListen,
-		GRPCListen: c.GRPCListen, AddrFile: c.AddrFile, Budget: c.Budget, FallbackEntries: c.FallbackEntries, Drain: c.Drain,
+		GRPCListen: c.GRPC.Listen, AddrFile: c.AddrFile, Budget: c.Budget, FallbackEntries: c.FallbackEntries, Drain: c.Drain,
 		LegacyHeaders: c.LegacyHeaders, DebugHeader: c.DebugHeader, StripCredential: c.StripCredential,
 	}
 	if c.DecideToken != "" || c.DecideTokenFile != "" {
@@ -147,8 +148,33 @@ func (c *gatewayCmd) settings(p *config.Problems, log *slog.Logger) gateway.Conf
 		}
 		cfg.Upstream = u
 	}
+	c.GRPC.door(&cfg, p, log)
 	cfg.Problems(p.Add)
 	return cfg
+}
+
+// grpcFlags are those of Envoy's door.
+type grpcFlags struct {
+	Listen       string        `help:"Address of Envoy's rate limit and authorization services." placeholder:"HOST:PORT"`
+	Domain       string        `help:"Domain that rate limit requests must name." default:"headgate"`
+	Budget       time.Duration `help:"Longest time for a decision of that door; Envoy waits 20 ms by default." default:"15ms"`
+	CertFile     string        `help:"Certificate of that door (PEM), read anew at each handshake." placeholder:"FILE"`
+	KeyFile      string        `help:"Its private key (PEM)." placeholder:"FILE"`
+	ClientCAFile string        `name:"client-ca-file" help:"Authority of callers' certificates (PEM): only callers with one are heard, and need no token." placeholder:"FILE"`
+	XHeaders     bool          `name:"x-headers" help:"Send X-RateLimit-Limit, -Remaining and -Reset of the tightest limit, too."`
+}
+
+// door sets up Envoy's door when it is asked for.
+func (f *grpcFlags) door(cfg *gateway.Config, p *config.Problems, log *slog.Logger) {
+	if f.Listen == "" {
+		return
+	}
+	c := envoy.Config{
+		Domain: f.Domain, Budget: f.Budget, CertFile: f.CertFile, KeyFile: f.KeyFile, ClientCAFile: f.ClientCAFile,
+		XHeaders: f.XHeaders, Log: log,
+	}
+	c.Problems(p.Add)
+	cfg.GRPCDoor, cfg.GRPCMutualTLS = envoy.Door(c), c.MutualTLS()
 }
 
 // redis makes two clients: the store's for decisions, which must never wait

@@ -21,14 +21,14 @@ func TestGateway_AllProblemsAreReportedAtOnce(t *testing.T) {
 	t.Parallel()
 	var stdout, stderr bytes.Buffer
 	code := run([]string{
-		"gateway", "--listen", "nonsense", "--grpc-listen", "127.0.0.1:0", "--decide-listen", "0.0.0.0:0", "--budget", "1m",
+		"gateway", "--listen", "nonsense", "--grpc-listen", "127.0.0.1:0", "--grpc-cert-file", "absent.pem", "--grpc-client-ca-file", "absent.pem", "--decide-listen", "0.0.0.0:0", "--budget", "1m",
 		"--redis-url", "redis://:sesame@127.0.0.1:port",
 	}, nil, &stdout, &stderr)
 	if code != 1 {
 		t.Errorf("exit status %d", code)
 	}
 	for _, want := range []string{
-		"--listen", "--upstream", "--decide-token-file", "--budget", "--redis-url", "--policy-key-file", "--state-dir",
+		"--listen", "--upstream", "--grpc-cert-file: and --grpc-key-file: both are needed", "--decide-token-file", "--budget", "--redis-url", "--policy-key-file", "--state-dir",
 	} {
 		if !strings.Contains(stderr.String(), want) {
 			t.Errorf("no word of %s in:\n%s", want, &stderr)

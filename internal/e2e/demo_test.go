@@ -48,7 +48,7 @@ func allProcesses(d *Demo) []*Process {
 func TestDemo_ReadyFileDescribesEverything(t *testing.T) {
 	t.Parallel()
 	d := StartDemo(t, "--gateways=2", "--traffic")
-	if len(d.Gateways) != 2 || len(d.GatewayAdmin) != 2 || len(d.GatewayDecide) != 2 || d.GRPC == nil {
+	if len(d.Gateways) != 2 || len(d.GatewayAdmin) != 2 || len(d.GatewayDecide) != 2 || len(d.GRPC) != 2 {
 		t.Errorf("gateways %v, admin %v, decide %v, grpc %v", d.Gateways, d.GatewayAdmin, d.GatewayDecide, d.GRPC)
 	}
 	if d.Operator["email"] == "" || d.Operator["password"] == "" || !strings.HasPrefix(d.APIToken, "hg_ops_") {
