@@ -11,6 +11,7 @@ import (
 func changeParts() []part {
 	return []part{
 		{"R007_RefusalSpendsNothingInOtherLanes", refusalSpendsNothing},
+		{"R007_RefusalFreesSlotsInOtherLanes", refusalFreesSlots},
 		{"R006_RaisedRateTakesEffectAfterARefusal", raisedRateTakesEffect},
 		{"R019_ChangedNumbersCarryTokensOver", carriesOver},
 		{"R043_ClockThatStepsBackDelaysNobody", clockStepsBack},
@@ -18,8 +19,19 @@ func changeParts() []part {
 	}
 }
 
+// soon looks until what it sees is there: at once, or where there are lanes
+// within 10 s, because what a lane took for a refused draw comes back later.
+func (w World) soon(look func() (there bool)) bool {
+	there := look()
+	for waited := 0; !there && w.Lane != nil && waited < 1000; waited++ {
+		<-time.After(10 * time.Millisecond)
+		there = look()
+	}
+	return there
+}
+
 // refusalSpendsNothing: also where the rows lie in lanes that are asked one
-// after the other, what a refused draw took is there again soon.
+// after the other.
 func refusalSpendsNothing(t *testing.T, w World) {
 	wide, narrow := perSecond(1, 10), perSecond(1, 3)
 	tenant, address := Tenant("ten_a"), limiter.Row{Kind: limiter.RowIP, Subject: "192.0.2.1"}
@@ -34,14 +46,35 @@ func refusalSpendsNothing(t *testing.T, w World) {
 		if admitted != 3 {
 			t.Errorf("%v: %d admitted, want 3", rows, admitted)
 		}
-		level := limiter.Level{Units: 7 * wide.Period, WaitMicros: 3 * wide.Period}
-		look := func() limiter.Outcome { return w.take(t, Draw(rows[0], "wide", wide, 10)) } // is refused
-		got := look()
-		for waited := 0; w.Lane != nil && got.Levels[0] != level && waited < 1000; waited++ {
-			<-time.After(10 * time.Millisecond)
-			got = look()
+		var got limiter.Outcome
+		want := limiter.Level{Units: 7 * wide.Period, WaitMicros: 3 * wide.Period}
+		if !w.soon(func() bool { // a draw of all of it is refused, so it only looks
+			got = w.take(t, Draw(rows[0], "wide", wide, 10))
+			return got.Levels[0] == want
+		}) {
+			t.Errorf("%v: the wide limit afterwards: %+v, want %+v", rows, got, want)
 		}
-		wants(t, "the wide limit afterwards", got, false, level)
+	}
+}
+
+// refusalFreesSlots: the tenant refuses after a place by address was taken.
+func refusalFreesSlots(t *testing.T, w World) {
+	tenant, address := Tenant("ten_a"), limiter.Row{Kind: limiter.RowIP, Subject: "192.0.2.1"}
+	for i := range 8 {
+		out := w.decide(t, limiter.Draw{
+			Charges: []limiter.Charge{Draw(tenant, "l", perSecond(1, 3), 1)},
+			Slots:   []limiter.Slot{slotOf(address, 9, i, time.Hour)},
+		})
+		if out.Admitted != (i < 3) {
+			t.Errorf("call %d: %+v", i, out)
+		}
+	}
+	var got limiter.Outcome
+	if !w.soon(func() bool { // there is no fourth place: it only looks
+		got = w.enter(t, slotOf(address, 3, 9, time.Hour))
+		return !got.Admitted && got.Slots[0].Active == 3
+	}) {
+		t.Errorf("afterwards: %+v, want 3 active", got)
 	}
 }
 

@@ -79,9 +79,16 @@ func (tr *trace) rows(n int) []limiter.Row {
 }
 
 // draw draws a request: mostly limits, now and then slots or quotas with them
-// or alone.
+// or alone. In a plain trace it is mostly one limit, because stores have shorter
+// ways for those.
 func (tr *trace) draw() *limiter.Draw {
 	d := &limiter.Draw{}
+	if tr.plain && rapid.IntRange(0, 9).Draw(tr.rt, "more") > 0 {
+		n := rapid.SampledFrom(tr.numbers).Draw(tr.rt, "numbers")
+		cost := rapid.Int64Range(1, min(n.Burst, 3)).Draw(tr.rt, "cost")
+		d.Charges = []limiter.Charge{Draw(tr.rows(1)[0], someLimits[0], n, cost)}
+		return d
+	}
 	charges := rapid.IntRange(0, 4).Draw(tr.rt, "charges")
 	slots := max(0, rapid.IntRange(-3, 2).Draw(tr.rt, "slots"))
 	quotas := max(0, rapid.IntRange(-3, 2).Draw(tr.rt, "quotas"))

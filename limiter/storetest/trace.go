@@ -71,6 +71,7 @@ type trace struct {
 	model   *Model
 	numbers []policy.Numbers // what limits change between
 	calm    bool             // no jumps of more than a day
+	plain   bool             // mostly draws of one limit
 	wait    int64            // µs that the last refusal told
 	amended []amended        // that may be repeated
 	lane    []limiter.Row    // the rows to choose from, where there are lanes
@@ -97,7 +98,7 @@ func agreesWithModel(t *testing.T, w World) {
 // trace makes one random trace and tells where it left the model's.
 func (w World) trace(t *testing.T, rt *rapid.T, length int) error {
 	defer rewind(w.Clock)()
-	tr := &trace{World: w, t: t, rt: rt, model: NewModel(), calm: rapid.Bool().Draw(rt, "calm")}
+	tr := &trace{World: w, t: t, rt: rt, model: NewModel(), calm: rapid.Bool().Draw(rt, "calm"), plain: rapid.IntRange(0, 2).Draw(rt, "plain") == 0}
 	tr.numbers = rapid.SliceOfN(rapid.Custom(anyNumbers), 1, 4).Draw(rt, "numbers")
 	tr.flush()
 	for i := range length {
