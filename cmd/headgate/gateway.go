@@ -161,7 +161,7 @@ type grpcFlags struct {
 	CertFile     string        `help:"Certificate of that door (PEM), read anew at each handshake." placeholder:"FILE"`
 	KeyFile      string        `help:"Its private key (PEM)." placeholder:"FILE"`
 	ClientCAFile string        `name:"client-ca-file" help:"Authority of callers' certificates (PEM): only callers with one are heard, and need no token." placeholder:"FILE"`
-	XHeaders     bool          `name:"x-headers" help:"Send X-RateLimit-Limit, -Remaining and -Reset of the tightest limit, too."`
+	XHeaders     bool          `name:"x-ratelimit-headers" help:"Send X-RateLimit-Limit, -Remaining and -Reset of the tightest limit, too."`
 }
 
 // door sets up Envoy's door when it is asked for.
