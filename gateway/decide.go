@@ -22,7 +22,7 @@ func (g *Gateway) decide(ctx context.Context, in *Inbound) Verdict {
 	v := Verdict{Deciding: -1, RequestID: in.RequestID, Status: http.StatusOK, Peeked: in.Peek}
 	g.judgeWithin(context.WithoutCancel(ctx), in, &v)
 	if v.Aborted = ctx.Err() != nil; v.Aborted {
-		v.End()
+		v.End() //nolint:contextcheck // what is held has to be given back when the caller has left
 	}
 	g.account(&v, start)
 	return v
@@ -167,7 +167,8 @@ func (g *Gateway) ask(ctx context.Context, in *Inbound, d *drawing, v *Verdict) 
 	if g.keep(in, d, &answer, v); answer.Allowed && v.admitFor(answer.Reason) {
 		return
 	}
-	v.End() // an answer that contradicts itself admits nothing, and holds nothing
+	// An answer that contradicts itself admits nothing, and holds nothing.
+	v.End() //nolint:contextcheck // what is held has to be given back when the caller has left
 	v.refuseFor(answer.Reason, g)
 }
 
@@ -178,6 +179,7 @@ func (v *Verdict) admitFor(why limiter.Reason) bool {
 		v.Allowed, v.Outcome = true, usage.OutcomeAdmitted
 	case limiter.ReasonOpen:
 		v.Allowed, v.Outcome = true, usage.OutcomeFallbackAdmitted
+	default:
 	}
 	return v.Allowed
 }

@@ -167,6 +167,7 @@ func (d *drawing) most(i int) int64 {
 		if q := &d.draw.Quotas[i-len(d.draw.Charges)-len(d.draw.Slots)]; !q.Bill || q.Most > 0 {
 			return max(q.Most, q.Amount)
 		}
+	default:
 	}
 	return maxCost
 }
@@ -197,6 +198,7 @@ func (d *drawing) sort(v *Verdict, answer *limiter.Decision) {
 		deciding += charges
 	case limiter.PartQuota:
 		deciding += charges + len(d.draw.Slots)
+	default:
 	}
 	v.Limits, v.Deciding = d.states[:0], -1
 	for i := range d.states {

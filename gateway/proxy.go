@@ -52,7 +52,8 @@ func (g *Gateway) ProxyHandler() http.Handler {
 			Peer: peerAddress(r.RemoteAddr), Ends: true, readBody: bodyReader(w, r),
 		})}
 		v := &x.verdict
-		defer v.End() // also when the copy panics, and after an upgrade has ended
+		// Also when the copy panics, and after an upgrade has ended.
+		defer v.End() //nolint:contextcheck // what is held has to be given back when the caller has left
 		g.writeDebug(w.Header(), r, v)
 		switch {
 		case v.Aborted:
@@ -67,7 +68,7 @@ func (g *Gateway) ProxyHandler() http.Handler {
 			if r.Body != nil && r.Body != http.NoBody {
 				r.Body = &watchedBody{ReadCloser: r.Body, x: x, trailer: r.Trailer}
 			}
-			defer g.settleExchange(x)
+			defer g.settleExchange(x) //nolint:contextcheck // what was used is charged when the caller has left
 			g.proxy.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), exchangeKey{}, x)))
 		}
 	})

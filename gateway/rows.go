@@ -61,6 +61,7 @@ func (r *rows) of(dimensions []policy.Dimension) limiter.Row {
 func (r *rows) part(d policy.Dimension) dimension.Part {
 	p := dimension.Part{Dimension: d, State: dimension.Present}
 	switch d.Kind {
+	case policy.DimensionGlobal: // combines with nothing
 	case policy.DimensionTenant:
 		p.Value = r.v.Tenant
 	case policy.DimensionCredential:

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"fmt"
 	"net/http"
 	"net/netip"
 	"strings"
@@ -259,7 +260,7 @@ func TestDecide_TheUserHeaderIsBelievedFromTrustedProxiesAlone(t *testing.T) {
 	key := f.key("ten_a", "free")
 	f.do("GET", "/x", append(bearer(key), "X-User-Id", "root", "X_User_Id", "root")...)
 	last := seen[len(seen)-1]
-	if last.Get("X-User-Id") != "" || last["X_User_Id"] != nil {
+	if strings.Contains(fmt.Sprint(last), "root") {
 		t.Errorf("a stranger's word for its user reached the upstream: %v", last)
 	}
 }
