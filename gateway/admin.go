@@ -62,6 +62,9 @@ func (g *Gateway) readiness() readiness {
 	}
 	if snap := g.cfg.Policies.Current(); snap != nil {
 		r.Version, r.Digest = snap.Version, snap.Digest
+		if view := g.viewOf(snap.Compiled); view.users == nil || view.users.Problem() != nil {
+			r.Warnings = append(r.Warnings, "user-keys-unreadable")
+		}
 	}
 	if !g.reached.Load() {
 		r.Warnings = append(r.Warnings, "redis-unreachable")

@@ -136,6 +136,39 @@ func TestPrice_BodiesReachTheUpstreamByteForByte(t *testing.T) {
 	}
 }
 
+// What is looked at is handed on as it came: in chunks, with its trailers, also to
+// callers that wait to be asked for it.
+func TestPrice_ChunksTrailersAndExpectationsAreKept(t *testing.T) {
+	t.Parallel()
+	const body = `{"username": "ann"}`
+	type seen struct {
+		body, trailer string
+		length        int64
+	}
+	got := make(chan seen, 1)
+	f := newFixture(t, widePolicy, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		raw, _ := io.ReadAll(r.Body)
+		got <- seen{string(raw), r.Trailer.Get("X-Sum"), r.ContentLength}
+	}))
+	s := f.live()
+	text := raw(t, s, "POST /login HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\nTrailer: X-Sum\r\n\r\n"+
+		"a\r\n"+body[:10]+"\r\n9\r\n"+body[10:]+"\r\n0\r\nX-Sum: 7\r\n\r\n")
+	if x := <-got; x != (seen{body, "7", -1}) || !strings.Contains(text, "200 OK") {
+		t.Errorf("the upstream saw %+v, the caller %q", x, text)
+	}
+	text = raw(t, s, "POST /login HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Type: application/json\r\nContent-Length: 19\r\nExpect: 100-continue\r\n\r\n"+body)
+	if x := <-got; x != (seen{body, "", 19}) || !strings.HasPrefix(text, "HTTP/1.1 100 Continue") || !strings.Contains(text, "200 OK") {
+		t.Errorf("the upstream saw %+v, the caller %q", x, text)
+	}
+	text = raw(t, s, "POST /login HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n")
+	if !strings.HasPrefix(text, "HTTP/1.1 400") || !strings.Contains(text, "Connection: close") {
+		t.Errorf("a broken body is answered with %q", text)
+	}
+	if v := f.store.asked(); v != 2 {
+		t.Errorf("the store was asked %d times for two requests", v)
+	}
+}
+
 func TestPrice_AccountsInBodiesAreLimitedFromAnyAddress(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, widePolicy, nil)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -101,6 +102,9 @@ func TestUser_R060_UnverifiableTokensAre503(t *testing.T) {
 	f := newFixture(t, i.policy(), nil)
 	for range 40 {
 		wantRefusal(t, f.do("GET", "/me/x", bearer(i.token("ann", f.clock().Add(time.Hour)))...), 503, CodeIdentityUnavailable)
+	}
+	if r := f.g.readiness(); !slices.Contains(r.Warnings, "user-keys-unreadable") {
+		t.Errorf("readiness warns of %v", r.Warnings)
 	}
 }
 
