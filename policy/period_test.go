@@ -57,6 +57,9 @@ func TestPeriod_Table(t *testing.T) {
 		{"midnight skipped", PeriodDay, "", "America/Sao_Paulo", "2018-11-04T12:00:00Z", "2018-11-04T03:00:00Z", "2018-11-05T02:00:00Z"},
 		{"the day before it", PeriodDay, "", "America/Sao_Paulo", "2018-11-04T02:59:59Z", "2018-11-03T03:00:00Z", "2018-11-04T03:00:00Z"},
 		{"midnight twice, the same day", PeriodDay, "", "America/Havana", "2026-11-01T05:30:00Z", "2026-11-01T04:00:00Z", "2026-11-02T05:00:00Z"},
+		{"midnight twice, east of Greenwich", PeriodDay, "", "Asia/Amman", "2021-10-28T22:30:00Z", "2021-10-28T21:00:00Z", "2021-10-29T22:00:00Z"},
+		{"the day before it", PeriodDay, "", "Asia/Amman", "2021-10-28T20:59:59Z", "2021-10-27T21:00:00Z", "2021-10-28T21:00:00Z"},
+		{"the last hour of a day twice, east of Greenwich", PeriodDay, "", "Asia/Beirut", "2021-10-30T21:30:00Z", "2021-10-29T21:00:00Z", "2021-10-30T22:00:00Z"},
 		{"the last hour of a day twice", PeriodDay, "", "America/Sao_Paulo", "2018-02-18T02:30:00Z", "2018-02-17T02:00:00Z", "2018-02-18T03:00:00Z"},
 		{"a day that never was", PeriodDay, "", "Pacific/Apia", "2011-12-30T09:59:59Z", "2011-12-29T10:00:00Z", "2011-12-30T10:00:00Z"},
 		{"the day after it", PeriodDay, "", "Pacific/Apia", "2011-12-30T10:00:00Z", "2011-12-30T10:00:00Z", "2011-12-31T10:00:00Z"},
@@ -138,7 +141,7 @@ func TestPeriod_AnchorIsADate(t *testing.T) {
 // moment of its day, and one that holds now holds until its end.
 func TestPeriod_PeriodsCoverTimeOnce(t *testing.T) {
 	t.Parallel()
-	zones := []string{"UTC", "Europe/Berlin", "America/New_York", "America/Sao_Paulo", "America/Havana", "Africa/Cairo", "Asia/Beirut",
+	zones := []string{"UTC", "Europe/Berlin", "America/New_York", "America/Sao_Paulo", "America/Havana", "Africa/Cairo", "Asia/Beirut", "Asia/Amman", "Asia/Damascus", "Asia/Gaza",
 		"Asia/Tehran", "Atlantic/Azores", "Australia/Lord_Howe", "Pacific/Apia", "Pacific/Kiritimati", "Asia/Kathmandu", "America/Asuncion"}
 	rapid.Check(t, func(t *rapid.T) {
 		name := rapid.SampledFrom(zones).Draw(t, "zone")
