@@ -81,7 +81,8 @@
 //     n.Burst×n.Period units; carrying over (rule 4) clamps to that of the new numbers.
 //  19. A bucket that is not there: tokens given back (or 0) change nothing; a charge makes the
 //     bucket, full under the amendment's numbers, and is taken from it, clamped as above.
-//     Identifiers are not counted by amendments.
+//     Amendments count no identifiers and reach no overflow bucket: who was counted in one
+//     asks for no correction.
 //  20. A quota's counter: given back down to 0, charged up to policy.MaxUnits-1, whatever its
 //     amount; made by a charge if it is not there, left alone by 0.
 //

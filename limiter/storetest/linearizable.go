@@ -24,6 +24,9 @@ const (
 // a second or two.
 const checkTime = 2 * time.Minute
 
+// callTime bounds a call, which a server that hangs would not end.
+const callTime = 20 * time.Second
+
 // Linearizable is I25: clients that draw from few keys at once get answers that
 // some order of their calls explains, one in which each takes effect between its
 // start and its end and finds the bucket as those before it left it, at the time
@@ -137,8 +140,10 @@ func (k drawn) step(s filled, in asked, out told) (bool, any) {
 func (k drawn) draw(store limiter.Store, in asked, clock func() int64) (porcupine.Operation, error) {
 	charge := Draw(k.row, "l", k.numbers, in.cost)
 	charge.Extra = in.extra
+	ctx, cancel := context.WithTimeout(context.Background(), callTime)
+	defer cancel()
 	op := porcupine.Operation{Input: in, Output: told{failed: true}, Call: clock()}
-	out, err := store.Take(context.Background(), &limiter.Draw{Charges: []limiter.Charge{charge}})
+	out, err := store.Take(ctx, &limiter.Draw{Charges: []limiter.Charge{charge}})
 	op.Return = clock()
 	if err == nil {
 		op.Output = told{admitted: out.Admitted, now: out.NowMicros, level: out.Levels[0]}
