@@ -32,7 +32,7 @@ import (
 // testPolicy has a route of each kind.
 const testPolicy = `
 apiVersion: headgate/v1
-client_ip: {trusted_proxies: [10.0.0.0/8]}
+client_ip: {trusted_proxies: [10.0.0.0/8, 127.0.0.0/8]}
 user: {header: X-User-Id}
 global: {limits: [{name: all, per: global, rate: 50000/second, burst: 50000}]}
 plans:

@@ -435,7 +435,7 @@ func TestRateLimit_ACallerThatLeftHoldsNothing(t *testing.T) {
 // hangs does not hold it longer than the door's budget.
 func TestRateLimit_TwentyMillisecondsOfEnvoy(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t)
+	f := newFixture(t, func(s *setup) { s.envoy.Budget = 200 * time.Millisecond })
 	f.store.set(func(s *testStore) { s.wait = make(chan struct{}) })
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
