@@ -81,6 +81,24 @@ func TestBucket_NewNumbersKeepADebtAndNeverAdd(t *testing.T) {
 	})
 }
 
+func TestIdentifierNumbers_AreAlwaysCountable(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		n := numbers(t, "limit")
+		most := rapid.Int64Range(1, 1<<uint(rapid.IntRange(1, 48).Draw(t, "bits"))-1).Draw(t, "most")
+		got := limiter.IdentifierNumbers(n, most)
+		one := charge(limiter.Row{Kind: limiter.RowIP, Subject: "x"}, "gate", got, 1)
+		if err := limiter.CheckCharges([]limiter.Charge{one}); err != nil {
+			t.Fatalf("%+v, most %d: %+v: %v", n, most, got, err)
+		}
+	})
+	slow := policy.Numbers{Tokens: 1, Period: 86_400_000_000, Burst: 104_249}
+	one := charge(limiter.Row{Kind: limiter.RowIP, Subject: "x"}, "gate", limiter.IdentifierNumbers(slow, 1<<40), 1)
+	if err := limiter.CheckCharges([]limiter.Charge{one}); err != nil {
+		t.Errorf("a slow limit with many identifiers: %v", err)
+	}
+}
+
 // TestIdentifierNumbers_KeepAtMostAboutTheBound: newcomers that take a token each, and are
 // remembered until their bucket is full again and forgotten.
 func TestIdentifierNumbers_KeepAtMostAboutTheBound(t *testing.T) {

@@ -103,6 +103,7 @@ func (l *Limiter) decideByStore(ctx context.Context, req Request, now int64, pai
 		l.keeper.disown(&asked.draw, r.received)
 		cause := l.cfg.Cause(err)
 		l.incidents.failed(cause)
+		l.incidents.settle(r.received, false) // the store was being asked until now
 		return l.withoutStore(&req, cause)
 	}
 	l.deliverClaims(&asked, r)
@@ -125,10 +126,10 @@ type reply struct {
 
 // ask takes the draw by value, so that only calls of the store allocate it.
 func (l *Limiter) ask(ctx context.Context, draw Draw) (reply, error) {
-	ctx, cancel := context.WithTimeout(ctx, l.cfg.Budget)
-	defer cancel()
+	within := newBudget(ctx, l.cfg.Budget)
+	defer within.end()
 	r := reply{sent: l.clock.micros()}
-	out, err := l.cfg.Store.Take(ctx, &draw)
+	out, err := l.cfg.Store.Take(within, &draw)
 	r.received = l.clock.micros()
 	if err != nil {
 		return r, err

@@ -64,7 +64,7 @@ type Limiter struct {
 	breaker    *breaker
 	fallback   *fallback
 	denied     *denied
-	slices     *slices
+	slices     *sliceSet
 	keeper     *keeper
 	incidents  *incidents
 	counts     counts

@@ -13,7 +13,7 @@ func IdentifierNumbers(n policy.Numbers, most int64) policy.Numbers {
 	period := min(life, policy.MaxPeriod.Microseconds(), (policy.MaxUnits-1-half)/half)
 	tokens := mulDiv(half, period, life)
 	if tokens == 0 {
-		tokens, period = 1, min(ceilDiv(life, half), policy.MaxPeriod.Microseconds())
+		tokens, period = 1, min(ceilDiv(life, half), policy.MaxPeriod.Microseconds(), max(1, (policy.MaxUnits-2)/half))
 	}
 	common := gcd(tokens, period)
 	return policy.Numbers{Tokens: tokens / common, Period: period / common, Burst: half}

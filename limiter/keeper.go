@@ -2,6 +2,7 @@ package limiter
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 )
@@ -81,11 +82,20 @@ func (k *keeper) remove(leases []Lease) []Lease {
 	return now
 }
 
-// later has leases released in the background.
+// soon has leases released in the background, at once.
+func (k *keeper) soon(leases []Lease, now int64) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.queue(leases, now)
+	k.rouse(now)
+}
+
+// later has leases released in the background, after a release that failed.
 func (k *keeper) later(leases []Lease, now int64) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.queue(leases, now)
+	k.rouse(now + retryEvery.Microseconds())
 }
 
 // queue wants the lock held.
@@ -95,7 +105,6 @@ func (k *keeper) queue(leases []Lease, now int64) {
 			k.pending = append(k.pending, pendingRelease{lease, now + lease.HoldMicros})
 		}
 	}
-	k.rouse(now)
 }
 
 // disown releases the leases that a draw without an answer may have made.
@@ -107,16 +116,17 @@ func (k *keeper) disown(draw *Draw, now int64) {
 	for i := range draw.Slots {
 		leases[i] = draw.Slots[i].Held()
 	}
-	k.later(leases, now)
+	k.soon(leases, now)
 }
 
-// due are the leases to renew now. They fly until landed.
+// due are the leases to renew now, and those that would be soon after. They fly until
+// landed, which sets them a later time than what is soon.
 func (k *keeper) due(now int64) []Lease {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	var list []Lease
 	for _, h := range k.held {
-		if h.due <= now+h.lease.HoldMicros/12 && !h.flying && len(list) < MaxLeases {
+		if h.due <= now+h.lease.HoldMicros/24 && !h.flying {
 			h.flying = true
 			list = append(list, h.lease)
 		}
@@ -137,7 +147,7 @@ func (k *keeper) landed(leases []Lease, held []bool, now int64) (lost int64) {
 		h.flying = false
 		if h.released {
 			delete(k.held, lease.ID)
-			k.queue([]Lease{lease}, now)
+			k.queue([]Lease{lease}, now) // this goroutine releases it right after
 			continue
 		}
 		if held == nil {
@@ -152,23 +162,30 @@ func (k *keeper) landed(leases []Lease, held []bool, now int64) (lost int64) {
 	return lost
 }
 
-// takePending takes out the releases to repeat, without those that have ended.
-func (k *keeper) takePending(now int64) []Lease {
+// takePending takes out some of the releases to repeat. Leases that have ended are
+// dropped.
+func (k *keeper) takePending(now int64) (some []pendingRelease, leases []Lease) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	var list []Lease
 	rest := k.pending[:0]
 	for _, p := range k.pending {
 		switch {
 		case p.until <= now:
-		case len(list) < MaxLeases:
-			list = append(list, p.lease)
+		case len(some) < MaxLeases:
+			some, leases = append(some, p), append(leases, p.lease)
 		default:
 			rest = append(rest, p)
 		}
 	}
 	k.pending = rest
-	return list
+	return some, leases
+}
+
+// putBack keeps releases that failed again, for the next round.
+func (k *keeper) putBack(some []pendingRelease) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.pending = append(k.pending, some...)
 }
 
 // sleep is how long the goroutine may sleep; 0 until it is woken.
@@ -224,12 +241,9 @@ func (l *Limiter) pauseOrWake(ctx context.Context, d time.Duration) error {
 	return nil
 }
 
+// renewDue is one round: what fails in it is repeated in a later one.
 func (l *Limiter) renewDue(ctx context.Context) {
-	for {
-		leases := l.keeper.due(l.clock.micros())
-		if len(leases) == 0 {
-			return
-		}
+	for leases := range slices.Chunk(l.keeper.due(l.clock.micros()), MaxLeases) {
 		held, err := l.renew(ctx, leases)
 		if err != nil || len(held) != len(leases) {
 			held = nil
@@ -250,13 +264,12 @@ func (l *Limiter) renew(ctx context.Context, leases []Lease) ([]bool, error) {
 
 func (l *Limiter) releasePending(ctx context.Context) {
 	for {
-		now := l.clock.micros()
-		leases := l.keeper.takePending(now)
+		some, leases := l.keeper.takePending(l.clock.micros())
 		if len(leases) == 0 {
 			return
 		}
 		if err := l.ReleaseLeases(ctx, leases); err != nil {
-			l.keeper.later(leases, now)
+			l.keeper.putBack(some)
 			return
 		}
 	}

@@ -14,8 +14,8 @@ const (
 	sweepEvery = 5 * time.Millisecond
 )
 
-// slices are all the leased buckets of a process.
-type slices struct {
+// sliceSet is all the leased buckets of a process.
+type sliceSet struct {
 	mu      sync.RWMutex
 	byKey   map[sliceKey]*slice
 	granted chan struct{} // capacity 1: tells Run that something is held
@@ -27,15 +27,15 @@ type slices struct {
 	count   struct{ slices, tokens, returned atomic.Int64 }
 }
 
-func newSlices() *slices {
-	s := &slices{byKey: map[sliceKey]*slice{}, granted: make(chan struct{}, 1)}
+func newSlices() *sliceSet {
+	s := &sliceSet{byKey: map[sliceKey]*slice{}, granted: make(chan struct{}, 1)}
 	s.spawn = func(f func()) { go f() }
 	return s
 }
 
 // of is the slice of a charge. It is nil when there is none and make is false, or
 // no room for one.
-func (s *slices) of(c *Charge, now int64, create bool) *slice {
+func (s *sliceSet) of(c *Charge, now int64, create bool) *slice {
 	key := sliceKey{c.Row, c.Hash}
 	s.mu.RLock()
 	found := s.byKey[key]
@@ -57,7 +57,7 @@ func (s *slices) of(c *Charge, now int64, create bool) *slice {
 }
 
 // makeRoom drops an idle slice. It wants the lock held.
-func (s *slices) makeRoom(now int64) bool {
+func (s *sliceSet) makeRoom(now int64) bool {
 	looked := 0
 	for key, old := range s.byKey { // in random order
 		if old.idle(now) {
@@ -72,7 +72,7 @@ func (s *slices) makeRoom(now int64) bool {
 }
 
 // collect takes out of all slices what goes back to the store.
-func (s *slices) collect(now int64, all bool) (back []Amendment, held bool) {
+func (s *sliceSet) collect(now int64, all bool) (back []Amendment, held bool) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	for _, one := range s.byKey {
@@ -83,7 +83,7 @@ func (s *slices) collect(now int64, all bool) (back []Amendment, held bool) {
 }
 
 // background runs f unless the limiter is draining.
-func (s *slices) background(f func()) bool {
+func (s *sliceSet) background(f func()) bool {
 	s.closing.Lock()
 	if s.closed {
 		s.closing.Unlock()
@@ -98,13 +98,13 @@ func (s *slices) background(f func()) bool {
 	return true
 }
 
-func (s *slices) isClosed() bool {
+func (s *sliceSet) isClosed() bool {
 	s.closing.Lock()
 	defer s.closing.Unlock()
 	return s.closed
 }
 
-func (s *slices) setClosed(closed bool) {
+func (s *sliceSet) setClosed(closed bool) {
 	s.closing.Lock()
 	defer s.closing.Unlock()
 	s.closed = closed
