@@ -112,7 +112,7 @@ func TestScript_IsSentOnceAndReplayedOnlyOnNoScript(t *testing.T) {
 		"$-1\r\n":                           "[EVALSHA]",
 	} {
 		fake := newFakeRedis(t, answer)
-		store := redisstore.New(clientTo(t, fake.url()), options)
+		store := redisstore.New(patient(t, fake.url()), options)
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 		_, err := store.Take(ctx, one("l"))
 		cancel()

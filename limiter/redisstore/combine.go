@@ -35,13 +35,10 @@ type combiner struct {
 type waiter struct {
 	ctx  context.Context //nolint:containedctx // a queue entry lives as long as its call
 	req  request
-	done chan result  // capacity 1
-	held atomic.Int32 // by whom: the caller and the writer; the last one puts it back
-}
-
-type result struct {
-	out limiter.Outcome
-	err error
+	out  limiter.Outcome
+	err  error
+	done chan struct{} // capacity 1; after it out and err are there
+	held atomic.Int32  // by whom: the caller and the writer; the last one puts it back
 }
 
 // spares are waiters and calls that are used again: they are what a decision
@@ -50,7 +47,7 @@ type spares struct{ waiters, calls sync.Pool }
 
 func newSpares() *spares {
 	return &spares{
-		waiters: sync.Pool{New: func() any { return &waiter{done: make(chan result, 1)} }},
+		waiters: sync.Pool{New: func() any { return &waiter{done: make(chan struct{}, 1)} }},
 		calls:   sync.Pool{New: func() any { return newCall() }},
 	}
 }
@@ -78,7 +75,7 @@ func (s *spares) release(w *waiter) {
 	case <-w.done: // nobody waited for it any more
 	default:
 	}
-	w.ctx = nil
+	w.ctx, w.out, w.err = nil, limiter.Outcome{}, nil
 	s.waiters.Put(w)
 }
 
@@ -100,8 +97,8 @@ func (c *combiner) take(w *waiter) (limiter.Outcome, error) {
 	c.mu.Unlock()
 	defer c.spares.release(w)
 	select {
-	case r := <-w.done:
-		return r.out, r.err
+	case <-w.done:
+		return w.out, w.err
 	case <-w.ctx.Done():
 		return limiter.Outcome{}, w.ctx.Err()
 	}
@@ -181,16 +178,15 @@ func (c *combiner) deliver(batch []*waiter) {
 	}
 	answer, err := c.send(ctx, call)
 	for i, w := range batch {
-		var r result
 		switch {
 		case err == nil:
-			r.out, r.err = answer.next(call.shapes[i])
+			w.out, w.err = answer.next(call.shapes[i])
 		case i == 0:
-			r.err = err
+			w.err = err
 		default:
-			r.err = fmt.Errorf("%w (%w)", err, limiter.ErrCombined)
+			w.err = fmt.Errorf("%w (%w)", err, limiter.ErrCombined)
 		}
-		w.done <- r
+		w.done <- struct{}{}
 		c.spares.release(w)
 	}
 	c.spares.putCall(call)

@@ -34,7 +34,8 @@ var errRow = fmt.Errorf("%w: it holds another type", limiter.ErrRow)
 type reply struct {
 	nowMicros int64
 	rest      string
-	bad       bool // a number that the script cannot have meant
+	bad       bool            // a number that the script cannot have meant
+	levels    []limiter.Level // room for those of all requests
 }
 
 // openReply checks that the answer has exactly the given length and begins with
@@ -55,9 +56,10 @@ func openReply(text string, length int) (reply, error) {
 func (r *reply) next(s shape) (limiter.Outcome, error) {
 	status := r.byte(statusBroken)
 	out := limiter.Outcome{Admitted: status == statusAdmitted, NowMicros: r.nowMicros}
-	if s.charges > 0 {
-		out.Levels = make([]limiter.Level, s.charges)
+	if s.charges > len(r.levels) {
+		r.levels = make([]limiter.Level, s.charges)
 	}
+	out.Levels, r.levels = r.levels[:s.charges:s.charges], r.levels[s.charges:]
 	for i := range out.Levels {
 		l := &out.Levels[i]
 		l.Units, l.WaitMicros = r.signed(), r.number(8)

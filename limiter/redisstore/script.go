@@ -116,22 +116,34 @@ func (s *script) run(ctx context.Context, client redis.UniversalClient, keys [][
 // between them: not even scripts that are flushed all the time. In a Cluster it
 // sends them to the node that has the keys.
 func (s *script) loadAndRun(ctx context.Context, client redis.UniversalClient, keys [][]string, args ...any) (once, error) {
-	pipe := client.Pipeline()
-	if cluster, is := client.(*redis.ClusterClient); is {
-		node, err := cluster.MasterForKey(ctx, firstKey(keys))
-		if err != nil {
-			return once{}, fmt.Errorf("load script: %w", err)
-		}
-		pipe = node.Pipeline()
+	cluster, is := client.(*redis.ClusterClient)
+	if !is {
+		return s.pipelined(ctx, client.Pipeline(), keys, args...)
 	}
+	node, err := cluster.MasterForKey(ctx, firstKey(keys))
+	if err != nil {
+		return once{}, fmt.Errorf("load script: %w", err)
+	}
+	cmd, err := s.pipelined(ctx, node.Pipeline(), keys, args...)
+	if !redis.HasErrorPrefix(err, "MOVED") && !redis.HasErrorPrefix(err, "ASK") {
+		return cmd, err
+	}
+	// The keys have gone to another node, and nothing was executed.
+	err = cluster.ForEachMaster(ctx, func(ctx context.Context, node *redis.Client) error {
+		return node.ScriptLoad(ctx, s.source).Err()
+	})
+	if err != nil {
+		return once{}, fmt.Errorf("load script: %w", err)
+	}
+	cmd = s.evalSHA(ctx, keys, args...)
+	return cmd, client.Process(ctx, cmd)
+}
+
+func (s *script) pipelined(ctx context.Context, pipe redis.Pipeliner, keys [][]string, args ...any) (once, error) {
 	loaded, cmd := pipe.ScriptLoad(ctx, s.source), s.evalSHA(ctx, keys, args...)
 	_ = pipe.Process(ctx, cmd)
 	_, err := pipe.Exec(ctx)
 	switch {
-	case redis.HasErrorPrefix(err, "MOVED"), redis.HasErrorPrefix(err, "ASK"):
-		// The keys went to another node meanwhile, and nothing was executed.
-		cmd = s.evalSHA(ctx, keys, args...)
-		return cmd, client.Process(ctx, cmd)
 	case err != nil:
 		return once{}, fmt.Errorf("load script: %w", err)
 	case loaded.Val() != s.sha:

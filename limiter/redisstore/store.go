@@ -95,7 +95,11 @@ func (s *Store) sender(lane int) func(context.Context, *call) (reply, error) {
 		if err != nil {
 			return reply{}, err
 		}
-		return openReply(text, c.replyLen)
+		answer, err := openReply(text, c.replyLen)
+		if err == nil {
+			answer.levels = make([]limiter.Level, c.charges)
+		}
+		return answer, err
 	}
 }
 

@@ -202,6 +202,7 @@ type call struct {
 	arg      []byte
 	shapes   []shape
 	full     bool // a request is more than charges
+	charges  int  // of all requests
 	replyLen int
 }
 
@@ -216,7 +217,8 @@ func (c *call) reset() {
 		c.keys[part] = c.keys[part][:0]
 	}
 	clear(c.index)
-	c.arg, c.shapes, c.full, c.replyLen = append(c.arg[:0], make([]byte, headBytes)...), c.shapes[:0], false, 8
+	c.arg, c.shapes, c.full = append(c.arg[:0], 0, 0, 0, 0), c.shapes[:0], false
+	c.charges, c.replyLen = 0, 8
 }
 
 // add adds a request whose keys all lie in the call's lane, if it has one.
@@ -231,6 +233,7 @@ func (c *call) add(r *request) {
 		}
 	}
 	c.shapes, c.full = append(c.shapes, r.shape), c.full || r.shape.full
+	c.charges += r.shape.charges
 	c.replyLen += r.shape.replyBytes()
 }
 
