@@ -95,7 +95,7 @@ func newDenyModel(t *testing.T) *denyModel {
 		at      **limiter.Limiter
 		entries int
 	}{{&m.with, 8}, {&m.without, -1}} {
-		made, err := limiter.New(limiter.Config{Store: store, Now: m.clock.Time, DenyEntries: l.entries})
+		made, err := limiter.New(limiter.Config{Store: store, Now: m.clock.Time, Budget: time.Minute, DenyEntries: l.entries})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -262,7 +262,7 @@ func TestDenied_AnAnswerUnderWayWhenItsTenantIsForgottenIsNotRemembered(t *testi
 	t.Parallel()
 	clock := newManual()
 	store := &forgettingStore{Store: memstore.New(clock.Time)}
-	l, err := limiter.New(limiter.Config{Store: store, Now: clock.Time})
+	l, err := limiter.New(limiter.Config{Store: store, Now: clock.Time, Budget: time.Minute})
 	if err != nil {
 		t.Fatal(err)
 	}

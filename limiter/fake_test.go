@@ -67,7 +67,7 @@ func newRig(t testing.TB, edit func(*limiter.Config)) rig {
 	t.Helper()
 	clock := newManual()
 	store := &fakeStore{Store: memstore.New(clock.Time)}
-	cfg := limiter.Config{Store: store, Now: clock.Time, Jitter: func() float64 { return 0.5 }}
+	cfg := limiter.Config{Store: store, Now: clock.Time, Budget: time.Minute, Jitter: func() float64 { return 0.5 }}
 	if edit != nil {
 		edit(&cfg)
 	}

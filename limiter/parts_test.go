@@ -314,7 +314,7 @@ func TestStoreNow_FollowsTheStoresClock(t *testing.T) {
 	t.Parallel()
 	local, ahead := newManual(), newManual()
 	ahead.Advance(7 * time.Second)
-	l, err := limiter.New(limiter.Config{Store: memstore.New(ahead.Time), Now: local.Time, DenyEntries: -1})
+	l, err := limiter.New(limiter.Config{Store: memstore.New(ahead.Time), Now: local.Time, Budget: time.Minute, DenyEntries: -1})
 	if err != nil {
 		t.Fatal(err)
 	}
