@@ -25,11 +25,6 @@ type terms struct {
 	anchor    time.Time         // zero: none
 }
 
-// period is the quota's period that holds at a time.
-func (t *terms) period(q *policy.CompiledQuota, now time.Time) (start, end time.Time) {
-	return q.PeriodAt(now, t.anchor, t.zone)
-}
-
 // maxTerms bounds the tenants whose terms are kept compiled. Only tenants that
 // have any count; beyond it one is compiled anew.
 const maxTerms = 10_000

@@ -27,7 +27,7 @@ func (g *Gateway) drawing(in *Inbound, v *Verdict, caller *caller) *drawing {
 	n := len(c.Global) + len(caller.plan) + len(route.Limits)
 	d := &drawing{
 		draw:   limiter.Draw{Charges: make([]limiter.Charge, 0, n)},
-		states: make([]LimitState, 0, n+2), now: g.limiter.StoreNow(), overrides: caller.overrides, rows: rows{g: g, in: in, v: v, user: caller.user},
+		states: make([]LimitState, 0, n+2), now: g.limiter.StoreNow(), overrides: caller.overrides, rows: rows{g: g, in: in, v: v, view: g.viewOf(c), user: caller.user},
 	}
 	d.addAll(c.Global, func(limiter.Row) bool { return true })
 	d.addAll(route.Limits, func(row limiter.Row) bool { return row.Tenant == "" })
@@ -112,7 +112,7 @@ func (d *drawing) quota(caller *caller) {
 		cost = d.rows.v.hits
 	}
 	amount, most, from := caller.overrides.Quota(q, d.now)
-	start, end := caller.period(q, time.UnixMicro(d.now))
+	start, end := d.rows.view.periods.at(q, &caller.terms, time.UnixMicro(d.now))
 	state := LimitState{Kind: LimitQuota, ID: q.ID, Quota: amount, Cost: cost, Shadow: q.Shadow, Unlimited: from.Unlimited, From: from}
 	bill := q.Over == policy.OverBill
 	if state.Blocked = amount == 0 && !bill && !from.Unlimited; from.Unlimited || state.Blocked && q.Shadow {

@@ -19,6 +19,7 @@ type policyView struct {
 	named    map[string]*policy.CompiledRoute
 	body     map[*policy.CompiledRoute]bool // routes that look into bodies for their limits
 	settles  bool                           // some route corrects its cost later
+	periods  periods
 }
 
 // viewOf is the view of a policy; the newest one is kept.

@@ -181,3 +181,33 @@ func TestHeaders_H09_AQuotaTellsWhatCanBeUsed(t *testing.T) {
 		t.Errorf("of a refusal t is %d", next)
 	}
 }
+
+func TestPeriods_AreFoundOnceAndAgainWhenTheyEnd(t *testing.T) {
+	t.Parallel()
+	compiled := snapshot(t, 1, widePolicy).Compiled
+	q := compiled.Quotas["capped"]
+	var p periods
+	zone, err := time.LoadLocation("Asia/Tokyo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for now := time.Date(2026, 1, 30, 0, 0, 0, 0, time.UTC); now.Month() < 4; now = now.Add(7 * time.Hour) {
+		for _, at := range []time.Time{now, now.Add(-40 * 24 * time.Hour)} { // clocks step back
+			for _, who := range []terms{{}, {zone: zone}, {anchor: time.Date(2025, 5, 31, 0, 0, 0, 0, time.UTC)}} {
+				start, end := p.at(q, &who, at)
+				if a, b := q.PeriodAt(at, who.anchor, who.zone); !a.Equal(start) || !b.Equal(end) {
+					t.Fatalf("at %v for %+v: %v to %v, want %v to %v", at, who, start, end, a, b)
+				}
+			}
+		}
+	}
+	if len(p.spans) != 3 {
+		t.Errorf("%d periods are kept", len(p.spans))
+	}
+	for i := range maxSpans + 10 {
+		p.at(q, &terms{anchor: time.Unix(int64(i), 0)}, time.Unix(0, 0))
+	}
+	if len(p.spans) > maxSpans {
+		t.Errorf("%d periods are kept", len(p.spans))
+	}
+}

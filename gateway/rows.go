@@ -27,6 +27,7 @@ type rows struct {
 	g    *Gateway
 	in   *Inbound
 	v    *Verdict
+	view *policyView
 	user callerUser
 }
 
