@@ -38,6 +38,7 @@ type waiter struct {
 	out  limiter.Outcome
 	err  error
 	done chan struct{} // capacity 1; after it out and err are there
+	late *time.Timer   // used again with the waiter
 	held atomic.Int32  // by whom: the caller and the writer; the last one puts it back
 }
 
@@ -96,20 +97,67 @@ func (c *combiner) take(w *waiter) (limiter.Outcome, error) {
 	}
 	c.mu.Unlock()
 	defer c.spares.release(w)
+	if err := w.wait(); err != nil {
+		return limiter.Outcome{}, err
+	}
+	return w.out, w.err
+}
+
+// timed is a context whose Done makes a timer, and that names the one below it,
+// which has none: the Limiter's. Where a timer is at hand, its own is spared.
+type timed interface {
+	context.Context
+	Caller() context.Context
+}
+
+// wait waits for the outcome; an error says that the request leaves.
+func (w *waiter) wait() error {
+	ctx, is := w.ctx.(timed)
+	deadline, limited := w.ctx.Deadline()
+	if !is || !limited {
+		select {
+		case <-w.done:
+			return nil
+		case <-w.ctx.Done():
+			return w.ctx.Err()
+		}
+	}
+	if w.late == nil {
+		w.late = time.NewTimer(time.Until(deadline))
+	} else {
+		w.late.Reset(time.Until(deadline))
+	}
+	defer w.late.Stop()
+	caller := ctx.Caller()
 	select {
 	case <-w.done:
-		return w.out, w.err
-	case <-w.ctx.Done():
-		return limiter.Outcome{}, w.ctx.Err()
+		return nil
+	case <-caller.Done():
+		return caller.Err()
+	case <-w.late.C:
+		return context.DeadlineExceeded
 	}
 }
+
+// untimed is a timed context as the client needs it: it looks at the deadline, and
+// gives up waiting for a connection when the caller does.
+type untimed struct {
+	context.Context
+	caller context.Context //nolint:containedctx // what makes it one
+}
+
+func (u untimed) Done() <-chan struct{} { return u.caller.Done() }
 
 // alone makes the call for a request that nobody else is with.
 func (c *combiner) alone(w *waiter) (limiter.Outcome, error) {
 	call := c.spares.call()
 	call.add(&w.req)
 	var out limiter.Outcome
-	answer, err := c.send(w.ctx, call)
+	ctx := w.ctx
+	if t, is := ctx.(timed); is {
+		ctx = untimed{ctx, t.Caller()}
+	}
+	answer, err := c.send(ctx, call)
 	if err == nil {
 		out, err = answer.next(call.shapes[0])
 	}

@@ -238,3 +238,48 @@ func TestCombiner_AFailedCallIsReportedOnce(t *testing.T) {
 		}
 	})
 }
+
+// deadlineOnly is a context as the Limiter makes it: it counts how often somebody
+// asks for what needs a timer.
+type deadlineOnly struct {
+	context.Context
+	until time.Time
+	asked *atomic.Int64
+}
+
+func (d deadlineOnly) Deadline() (time.Time, bool) { return d.until, true }
+func (d deadlineOnly) Caller() context.Context     { return d.Context }
+func (d deadlineOnly) Done() <-chan struct{}       { d.asked.Add(1); return d.Context.Done() }
+
+func TestCombiner_AWaiterKeepsADeadlineThatHasNoTimer(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		slow := newSlowCalls()
+		c := combiner{maxWriters: 1, send: slow.send, spares: newSpares()}
+		var asked atomic.Int64
+		go func() { _, _ = ask(t.Context(), &c, "a") }() // keeps the only writer busy
+		synctest.Wait()
+		for range 2 { // the second time with a used waiter
+			start := time.Now()
+			_, err := ask(deadlineOnly{t.Context(), start.Add(20 * time.Millisecond), &asked}, &c, "b")
+			if took := time.Since(start); took != 20*time.Millisecond || !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("left after %v with %v", took, err)
+			}
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		go func() {
+			time.Sleep(5 * time.Millisecond) //nolint:forbidigo // the bubble's clock: no time passes
+			cancel()
+		}()
+		start := time.Now()
+		_, err := ask(deadlineOnly{ctx, start.Add(time.Hour), &asked}, &c, "c")
+		if took := time.Since(start); took != 5*time.Millisecond || !errors.Is(err, context.Canceled) {
+			t.Errorf("left after %v with %v", took, err)
+		}
+		slow.release <- nil
+		synctest.Wait()
+		if asked.Load() != 0 {
+			t.Errorf("a timer was asked for %d times", asked.Load())
+		}
+	})
+}
