@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -19,7 +20,7 @@ const sentinelName = "mymaster"
 // (quorum 2; a server is down after 1 s). Its methods fail the test when they
 // cannot do what they say; they are not for concurrent use.
 type SentinelSet struct {
-	Nodes     []*Node // the servers; Nodes[0] is the first primary
+	Nodes     []*Node // the servers; Nodes[0] was the primary at the start
 	Sentinels []*Node
 
 	t testing.TB
@@ -45,9 +46,27 @@ func Sentinel(t testing.TB, opts ...SentinelOption) *SentinelSet {
 	}
 	nodes := topology(t, func(ps []planned) error { planSentinel(ps, lines); return nil })
 	s := &SentinelSet{Nodes: nodes[:3], Sentinels: nodes[3:], t: t}
-	await(t, "replicas", func() error { return s.inStep(nodes[0], 2) })
-	await(t, "Sentinels", func() error { return s.agreeOn(nodes[0].Addr, 2) })
+	await(t, "Sentinels and replicas", s.formed)
 	return s
+}
+
+// formed reports whether all is as it should be, and has the primary come first
+// among the nodes: on a machine that stood still for a second the Sentinels may
+// have chosen another one already.
+func (s *SentinelSet) formed() error {
+	at, err := primaryBy(s.Sentinels[0])
+	if err != nil {
+		return err
+	}
+	first := slices.IndexFunc(s.Nodes, func(n *Node) bool { return n.Addr == at })
+	if first < 0 {
+		return fmt.Errorf("%s is none of %v", at, addrs(s.Nodes))
+	}
+	s.Nodes[0], s.Nodes[first] = s.Nodes[first], s.Nodes[0]
+	if err := s.inStep(s.Nodes[0], 2); err != nil {
+		return err
+	}
+	return s.agreeOn(at, 2)
 }
 
 // planSentinel tells the Sentinels of each other and of the replicas: finding
