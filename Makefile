@@ -14,7 +14,7 @@ FUZZ_TIME    ?= 20s
 DEMO_FLAGS   ?=
 BENCH_FLAGS  ?=
 STEPS        ?= 100000
-FAULT_ROUNDS ?= 5
+FAULT_ROUNDS ?= 3
 
 .PHONY: help demo build test verify lint gen deps prove steps faults bench e2e-12 fuzz race vuln clean go
 
@@ -64,11 +64,12 @@ prove: go ## hold the product to its promises about time, one test at a time, an
 
 steps: go ## hold every store to the model over long random traces (STEPS of them, 100000)
 	@sh scripts/deps.sh redis
-	HEADGATE_STEPS=$(STEPS) $(GO) test -count=1 -timeout=30m -run 'Conform|Linearizable' ./limiter/memstore ./limiter/redisstore
+	HEADGATE_STEPS=$(STEPS) $(GO) test -count=1 -timeout=30m -run 'Conform|Linearizable|_I25_' ./limiter/memstore ./limiter/redisstore ./limiter/storetest
 
-faults: go ## break Redis, Sentinel and Cluster in every way of the tests, FAULT_ROUNDS times
-	@sh scripts/deps.sh redis
-	HEADGATE_FAULT_ROUNDS=$(FAULT_ROUNDS) $(GO) test -count=1 -timeout=60m -parallel=2 -run '_R[0-9][0-9]+|_I0[0-9]|_I1[0-9]|Sentinel|Cluster' ./limiter/... ./policy/feed ./gateway/...
+faults: go ## break Redis, Sentinel, Cluster and gateways in every way of the tests, the long way and FAULT_ROUNDS times
+	@sh scripts/deps.sh pg redis
+	HEADGATE_FAULTS=long $(GO) test -count=$(FAULT_ROUNDS) -timeout=60m -parallel=2 -run '_R[0-9]+_|_I[0-9]+_|Sentinel|Cluster' ./limiter/... ./policy/feed ./gateway/... ./cmd/headgate
+	HEADGATE_FAULTS=long $(GO) test -count=1 -timeout=60m -parallel=2 -v ./internal/e2e
 
 bench: go ## measure the limiter beside its peers; BENCH_FLAGS=-quick for a minute, BENCH_FLAGS="-peer ADDR" for an Envoy service
 	@sh scripts/deps.sh redis
