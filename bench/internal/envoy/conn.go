@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"strings"
 	"time"
 
 	"golang.org/x/net/http2"
@@ -161,7 +162,7 @@ func (c *conn) take(frame http2.Frame) (*flight, error) {
 		return c.data(f)
 	case *http2.HeadersFrame:
 		if f.StreamEnded() {
-			return c.end(f.StreamID)
+			return c.end(f.StreamID, f.HeaderBlockFragment())
 		}
 	case *http2.RSTStreamFrame:
 		return nil, fmt.Errorf("the service gave up a call: %v", f.ErrCode)
@@ -182,18 +183,34 @@ func (c *conn) data(f *http2.DataFrame) (*flight, error) {
 		c.unacked = 0
 	}
 	if f.StreamEnded() {
-		return c.end(f.StreamID)
+		return c.end(f.StreamID, nil)
 	}
 	return nil, nil
 }
 
-func (c *conn) end(id uint32) (*flight, error) {
+func (c *conn) end(id uint32, trailers []byte) (*flight, error) {
 	call := c.calls[id]
 	delete(c.calls, id)
 	if call == nil || !call.message {
-		return nil, errNoMessage
+		return nil, fmt.Errorf("%w: %s", errNoMessage, statusOf(trailers))
 	}
 	return call, nil
+}
+
+// statusOf reads why a call failed. Nothing stands in a dynamic table, so any field
+// can be read by itself.
+func statusOf(trailers []byte) string {
+	fields, err := hpack.NewDecoder(0, nil).DecodeFull(trailers)
+	if err != nil {
+		return "its trailers cannot be read"
+	}
+	var words []string
+	for _, f := range fields {
+		if strings.HasPrefix(f.Name, "grpc-") || f.Name == ":status" {
+			words = append(words, f.Name+" "+f.Value)
+		}
+	}
+	return strings.Join(words, ", ")
 }
 
 // admits reads the overall code of a RateLimitResponse behind the five bytes of

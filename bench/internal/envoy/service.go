@@ -85,7 +85,7 @@ func StartGateway(ctx context.Context, binary, dir, redisURL, keyFile string) (*
 		Argv: []string{
 			binary, "gateway", "--redis-url", redisURL, "--deployment", deployment, "--policy-key-file", keyFile,
 			"--state-dir", filepath.Join(dir, "state"), "--admin-listen", "127.0.0.1:0", "--grpc-listen", "127.0.0.1:0",
-			"--addr-file", addresses, "--budget", "1s", "--log-level", "warn",
+			"--addr-file", addresses, "--budget", "1s", "--grpc-budget", "1s", "--log-level", "warn",
 		},
 		Dir: dir, LogFile: filepath.Join(dir, "gateway.log"), DeathSignal: syscall.SIGKILL, Env: environment(400),
 	})

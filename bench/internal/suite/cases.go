@@ -63,7 +63,7 @@ func newBench(ctx context.Context) (*bench, error) {
 		return nil, err
 	}
 	b := &bench{redis: r, bounds: map[string]*contend.Bound{}, close: []func(){r.Stop}}
-	if err := b.connect(); err != nil {
+	if err := b.connect(); err != nil { //nolint:contextcheck // replicas live as long as the bench, not as a context
 		b.stop()
 		return nil, err
 	}

@@ -123,6 +123,7 @@ func each(ctx context.Context, n int, ask func(context.Context, int) (bool, erro
 // refusing is a store that refuses every charge for an hour.
 type refusing struct{ limiter.Store }
 
+// Take refuses.
 func (refusing) Take(_ context.Context, d *limiter.Draw) (limiter.Outcome, error) {
 	out := limiter.Outcome{NowMicros: time.Now().UnixMicro(), Levels: make([]limiter.Level, len(d.Charges))}
 	for i := range out.Levels {
@@ -134,6 +135,7 @@ func (refusing) Take(_ context.Context, d *limiter.Draw) (limiter.Outcome, error
 // away is a store that nobody reaches.
 type away struct{ limiter.Store }
 
+// Take fails.
 func (away) Take(context.Context, *limiter.Draw) (limiter.Outcome, error) {
 	return limiter.Outcome{}, limiter.ErrStore
 }
