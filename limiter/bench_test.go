@@ -12,7 +12,7 @@ import (
 
 func benchLimiter(b *testing.B) *limiter.Limiter {
 	b.Helper()
-	l, err := limiter.New(limiter.Config{Store: memstore.New(time.Now)})
+	l, err := limiter.New(limiter.Config{Store: memstore.New(time.Now), Budget: time.Minute})
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -32,7 +32,7 @@ func (l *Limiter) Decide(ctx context.Context, req Request) Decision {
 		l.counts.local.Add(1)
 		return Decision{
 			Allowed: true, Reason: ReasonAdmitted, Deciding: -1,
-			Levels: unknownLevels(len(req.Draw.Charges)), NowMicros: l.StoreNow(),
+			Levels: unknownLevels(len(req.Draw.Charges)), NowMicros: l.storeClock.micros(now),
 		}
 	}
 	return l.decideByStore(ctx, req, now, paid)
@@ -95,7 +95,7 @@ func (l *Limiter) decideByStore(ctx context.Context, req Request, now int64, pai
 	}
 	mark := l.denied.mark()
 	asked := l.prepare(&req, now, &paid)
-	r, err := l.ask(ctx, asked.draw)
+	r, err := l.ask(ctx, asked.draw, now)
 	l.record(ctx, generation, err)
 	if err != nil {
 		paid.refund()
@@ -124,11 +124,12 @@ type reply struct {
 	sent, received int64
 }
 
-// ask takes the draw by value, so that only calls of the store allocate it.
-func (l *Limiter) ask(ctx context.Context, draw Draw) (reply, error) {
+// ask takes the draw by value, so that only calls of the store allocate it. Sent is the
+// local time; an earlier one is as good, for what depends on it errs on the safe side.
+func (l *Limiter) ask(ctx context.Context, draw Draw, sent int64) (reply, error) {
 	within := newBudget(ctx, l.cfg.Budget)
 	defer within.end()
-	r := reply{sent: l.clock.micros()}
+	r := reply{sent: sent}
 	out, err := l.cfg.Store.Take(within, &draw)
 	r.received = l.clock.micros()
 	if err != nil {

@@ -14,13 +14,13 @@ import (
 func TestNew_ListsEveryProblem(t *testing.T) {
 	t.Parallel()
 	_, err := limiter.New(limiter.Config{
-		Budget: -1, FallbackEntries: -1,
+		Budget: -1, FallbackEntries: -1, DenyEntries: -2,
 		Breaker: limiter.BreakerConfig{Consecutive: -1, Window: -1, Ratio: 1},
 	})
 	if err == nil {
 		t.Fatal("no error")
 	}
-	for _, word := range []string{"Store", "Budget", "FallbackEntries", "counts", "durations", "Ratio"} {
+	for _, word := range []string{"Store", "Budget", "FallbackEntries", "DenyEntries", "counts", "durations", "Ratio"} {
 		if !strings.Contains(err.Error(), word) {
 			t.Errorf("error does not name %s: %v", word, err)
 		}

@@ -224,6 +224,31 @@ func TestDenied_R049_WhatWasRefusedForMoreCostSaysNothingOfLess(t *testing.T) {
 	}
 }
 
+// TestDenied_WhatIsKnownFollowsTheBucket: admissions in between make the wait longer,
+// and other numbers make what was known under the old ones worthless.
+func TestDenied_WhatIsKnownFollowsTheBucket(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil)
+	ask := func(n policy.Numbers, cost int64) limiter.Decision {
+		return r.decide(each(closed, charge(tenant("ten_a"), "l", n, cost)))
+	}
+	ask(perSecond(10), 6)
+	if d := ask(perSecond(10), 6); d.Allowed || d.RetryAfterMicros != 2_000_000 {
+		t.Fatalf("6 of 4 tokens: %+v", d)
+	}
+	ask(perSecond(10), 1)
+	if d := ask(perSecond(10), 6); !d.Cached || d.RetryAfterMicros != 3_000_000 {
+		t.Errorf("6 of 3 tokens: %+v", d)
+	}
+	fast := policy.Numbers{Tokens: 1000, Period: 1_000_000, Burst: 10}
+	ask(fast, 1)
+	r.clock.Advance(10 * time.Millisecond) // full again
+	ask(fast, 1)
+	if d := ask(perSecond(10), 6); !d.Allowed {
+		t.Errorf("6 of 9 tokens under the old numbers: %+v", d)
+	}
+}
+
 func TestDenied_ForgetDropsOneTenantForgetAllEverything(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)

@@ -132,7 +132,7 @@ func (l *Limiter) fetch(s *slice, c Charge) {
 		s.deliver(nil, l.clock.micros())
 		return
 	}
-	r, err := l.ask(context.Background(), Draw{Charges: []Charge{c}})
+	r, err := l.ask(context.Background(), Draw{Charges: []Charge{c}}, l.clock.micros())
 	l.record(context.Background(), generation, err)
 	if err != nil {
 		s.deliver(nil, l.clock.micros())
