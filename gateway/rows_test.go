@@ -73,6 +73,7 @@ routes:
     limits:
       - {name: per-client, per: "header:X-Client", rate: 2/minute, burst: 2}
       - {name: per-pair, per: [ip, user], rate: 4/minute, burst: 4}
+      - {name: per-ip, per: ip, rate: 1000/minute, burst: 1000}
     on_store_failure: {mode: closed}
   - name: rest
     match: ["/"]

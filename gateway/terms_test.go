@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/headgate/headgate/limiter"
 	"github.com/headgate/headgate/policy"
 )
 
@@ -97,13 +98,17 @@ func TestTerms_OverridesHoldWithinTheTenantOnly(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, widePolicy, nil)
 	key := f.key("ten_a", "free")
-	f.override("ten_a", policy.Override{Limit: "shared:search", Rate: "60/minute"}, policy.Override{Limit: "plan.requests", Rate: "nonsense"})
+	f.override("ten_a", policy.Override{Limit: "shared:search", Rate: "60/minute"}, policy.Override{Limit: "plan.requests", Rate: "nonsense"},
+		policy.Override{Limit: "route:search.per-ip", Rate: "7/minute"})
 	d := f.decision(key, "/x")
 	if l := limitOf(t, d, "shared:search"); l.Source != "override" || l.Limit != 60 || l.Remaining != 50 {
 		t.Errorf("shared within the tenant: %+v", l)
 	}
 	if l := limitOf(t, d, "plan.requests"); l.Source != "plan free" {
 		t.Errorf("an override that cannot be read holds: %+v", l)
+	}
+	if l := limitOf(t, f.decision(key, "/search/x"), "route:search.per-ip"); l.Source != "route search" || l.Limit != 1000 {
+		t.Errorf("what is the address', whoever calls: %+v", l)
 	}
 	if l := limitOf(t, d, "global.all"); l.Source != "global" || l.Limit != 50_000 {
 		t.Errorf("global: %+v", l)
@@ -137,6 +142,29 @@ func TestTerms_ARaisedLimitHoldsAtOnce(t *testing.T) {
 	asked := f.store.asked()
 	if d := f.decision(key, "/v1/reports/1"); d.Allowed || f.store.asked() != asked {
 		t.Errorf("%+v, asked again: %t", d, f.store.asked() != asked)
+	}
+}
+
+// An unlock changes no number: only the word of the directory's stream says that
+// what is remembered no longer holds.
+func TestTerms_AnUnlockReachesWhatIsRemembered(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, testPolicy, nil)
+	key := f.key("ten_a", "free")
+	for range 3 {
+		f.decision(key, "/v1/reports/1")
+	}
+	l := &f.policies.Current().Compiled.Routes[0].Limits[0]
+	row := limiter.Row{Kind: limiter.RowTenant, Tenant: "ten_a"}
+	if err := f.store.Amend(t.Context(), "", []limiter.Amendment{{Row: row, Hash: l.Hash, Numbers: l.Numbers, Tokens: 10}}); err != nil {
+		t.Fatal(err)
+	}
+	if d := f.decision(key, "/v1/reports/1"); d.Allowed {
+		t.Fatalf("nothing was remembered: %+v", d)
+	}
+	f.g.RecordChanged(policy.RecordTenant, "ten_a")
+	if d := f.decision(key, "/v1/reports/1"); !d.Allowed {
+		t.Errorf("after the unlock: %+v", d)
 	}
 }
 
