@@ -28,7 +28,7 @@ func (l *Limiter) Decide(ctx context.Context, req Request) Decision {
 		return d
 	}
 	var paid payments
-	if !req.Peek && l.payLocally(&req.Draw, now, &paid) {
+	if !req.Peek && l.payLocally(&req.Draw, now, &paid) { //nolint:contextcheck // a refill belongs to no request
 		l.counts.local.Add(1)
 		return Decision{
 			Allowed: true, Reason: ReasonAdmitted, Deciding: -1,
@@ -130,7 +130,7 @@ func (l *Limiter) ask(ctx context.Context, draw Draw, sent int64) (reply, error)
 	within := newBudget(ctx, l.cfg.Budget)
 	defer within.end()
 	r := reply{sent: sent}
-	out, err := l.cfg.Store.Take(within, &draw)
+	out, err := l.cfg.Store.Take(within, &draw) //nolint:contextcheck // within hangs on ctx
 	r.received = l.clock.micros()
 	if err != nil {
 		return r, err

@@ -59,7 +59,7 @@ func TestDenied_R002_I13_WaitIsExactAlsoFromTheCache(t *testing.T) {
 		ask := func(cost int64) limiter.Decision {
 			return r.decide(each(closed, charge(tenant("ten_a"), "l", n, cost)))
 		}
-		for ask(7).Allowed { //nolint:revive // drains the bucket
+		for ask(7).Allowed { // drains the bucket
 		}
 		r.clock.Advance(time.Duration(rapid.Int64Range(0, 1000).Draw(rt, "pause")) * time.Microsecond)
 		cost := rapid.Int64Range(1, 20).Draw(rt, "cost")
@@ -410,7 +410,7 @@ func TestDenied_IsBoundedAndStaysSound(t *testing.T) {
 
 // TestDenied_CachedRefusalAllocatesAtMostTwice is the budget of a refusal under
 // attack; BenchmarkDecide_Cached tells its time.
-func TestDenied_CachedRefusalAllocatesAtMostTwice(t *testing.T) {
+func TestDenied_CachedRefusalAllocatesAtMostTwice(t *testing.T) { //nolint:paralleltest // allocations are counted
 	r := newRig(t, nil)
 	ctx := context.Background()
 	row := tenant("ten_a")

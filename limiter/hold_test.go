@@ -2,6 +2,7 @@ package limiter_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -83,7 +84,9 @@ func holding(t *testing.T, test func(t *testing.T, l *limiter.Limiter, s *leaseS
 		go func() { ended <- l.Run(ctx) }()
 		test(t, l, s)
 		cancel()
-		<-ended
+		if err := <-ended; !errors.Is(err, context.Canceled) {
+			t.Errorf("Run ended with %v", err)
+		}
 	})
 }
 

@@ -183,7 +183,9 @@ func TestIncident_R040_NothingFailsOpenSilently(t *testing.T) {
 			t.Errorf("afterwards: %+v, told %d", past, len(told))
 		}
 		cancel()
-		<-ended
+		if err := <-ended; !errors.Is(err, context.Canceled) {
+			t.Errorf("Run ended with %v", err)
+		}
 	})
 }
 

@@ -2,6 +2,7 @@ package limiter_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -441,7 +442,9 @@ func TestSlices_RunGivesBackInTheBackground(t *testing.T) {
 		t.Errorf("%+v", back)
 	}
 	cancel()
-	<-ended
+	if err := <-ended; !errors.Is(err, context.Canceled) {
+		t.Errorf("Run ended with %v", err)
+	}
 }
 
 // amendStore tells what is given back.
