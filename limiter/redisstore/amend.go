@@ -151,8 +151,7 @@ func (s *Store) byLane(ctx context.Context, n int, row func(int) limiter.Row, do
 // amend is one call of amend.lua on its way.
 type amend struct {
 	request
-	marked   byte
-	renewals int
+	marked byte
 }
 
 func newAmend() *amend { return &amend{} }
@@ -208,7 +207,7 @@ func (k *keyspace) packCorrection(r *request, c *correction) {
 		}
 		return k.appendRow(b, c.Row)
 	})
-	r.arg = appendUint(r.arg, 8, int64(c.Hash)) //nolint:gosec // the bytes are what counts
+	r.arg = appendUint(r.arg, 8, int64(c.Hash))
 	r.arg = appendNumbers(r.arg, c.Numbers)
 	r.arg = appendUint(r.arg, 8, c.Tokens)
 	r.arg = appendUint(r.arg, 8, c.NotAfter)

@@ -93,7 +93,7 @@ func (c *combiner) take(w *waiter) (limiter.Outcome, error) {
 	if !c.coming && c.writers < c.maxWriters {
 		c.coming = true
 		c.writers++
-		go c.write() //nolint:contextcheck // a call lasts as long as its last waiter, not as the first
+		go c.write()
 	}
 	c.mu.Unlock()
 	defer c.spares.release(w)
@@ -146,6 +146,7 @@ type untimed struct {
 	caller context.Context //nolint:containedctx // what makes it one
 }
 
+// Done is the caller's.
 func (u untimed) Done() <-chan struct{} { return u.caller.Done() }
 
 // alone makes the call for a request that nobody else is with.
@@ -165,7 +166,7 @@ func (c *combiner) alone(w *waiter) (limiter.Outcome, error) {
 	c.mu.Lock()
 	if len(c.queue) > 0 && !c.coming {
 		c.coming = true
-		go c.write() //nolint:contextcheck // as in take
+		go c.write()
 	} else {
 		c.writers--
 	}

@@ -264,7 +264,7 @@ func TestStore_I02_EveryKeyExpires(t *testing.T) {
 	close(stop)
 	wg.Wait()
 	server.Start()
-	eventually(t, "the end of loading", func() bool { return client.Get(context.Background(), "x").Err() == redis.Nil })
+	eventually(t, "the end of loading", func() bool { return errors.Is(client.Get(context.Background(), "x").Err(), redis.Nil) })
 	if seen := expiries(t, client); seen < 20 {
 		t.Errorf("only %d keys were looked at", seen)
 	}

@@ -18,7 +18,7 @@ import (
 // keyedHash is the documented hash of a row's kind, tenant and subject.
 func keyedHash(deployment, kind, tenant, subject string) string {
 	mac := hmac.New(sha256.New, []byte(deployment))
-	fmt.Fprintf(mac, "%s%c%s%s", kind, rune(len(tenant)), tenant, subject)
+	_, _ = fmt.Fprintf(mac, "%s%c%s%s", kind, rune(len(tenant)), tenant, subject)
 	return string(mac.Sum(nil)[:16])
 }
 

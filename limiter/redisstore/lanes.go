@@ -128,7 +128,7 @@ func (s *Store) takeAcross(ctx context.Context, d *limiter.Draw) (limiter.Outcom
 		shadowsSpent := !p.shadowsWithheld && !shadowRefuses(&p.draw, &p.outcome)
 		back.collect(p, !admitted, shadowsSpent && flags != 0 || shadowsSpent && !admitted)
 	}
-	s.giveBack(back)
+	s.giveBack(back) //nolint:contextcheck // it goes on when the request has its answer
 	return s.assemble(d, parts, admitted), nil
 }
 

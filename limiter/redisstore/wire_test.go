@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"fmt"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -94,7 +95,7 @@ func TestCall_IsAsNewAfterReset(t *testing.T) {
 	newKeyspace("hg", "d").pack(&r, d, 0)
 	used.add(&r)
 	used.finish()
-	if fmt.Sprint(used.keys, used.arg, used.shapes, used.replyLen) != fmt.Sprint(fresh.keys, fresh.arg, fresh.shapes, fresh.replyLen) {
+	if !reflect.DeepEqual(used, fresh) {
 		t.Errorf("after reset %+v, want %+v", used, fresh)
 	}
 }
