@@ -1,9 +1,12 @@
 package main
 
 import (
+	"errors"
 	"net/url"
 	"os"
 	"path/filepath"
+	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/redis/go-redis/v9"
@@ -88,4 +91,41 @@ func cut(t *testing.T, address string) {
 	if err := admin(t, address).Do(t.Context(), "CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes").Err(); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// The same holds for each server of a Cluster.
+func TestRedis_R16_ChangedPasswordIsReadAgainByAllOfACluster(t *testing.T) {
+	t.Parallel()
+	c := testkit.Cluster(t)
+	file := filepath.Join(t.TempDir(), "redis-url")
+	set := func(old, password string) {
+		for _, n := range c.Nodes {
+			node := n.URL
+			if old != "" {
+				node = withPassword(t, n.URL, old)
+			}
+			change(t, node, password)
+			cut(t, withPassword(t, n.URL, password))
+		}
+		if err := os.WriteFile(file, []byte(strings.Replace(c.URL(), "://", "://default:"+password+"@", 1)), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	set("", "old-password")
+	var p config.Problems
+	_, o := redisURL(&p, "", file)
+	if o == nil {
+		t.Fatal(p.Err())
+	}
+	client := wireClient(o, file)
+	defer func() { _ = client.Close() }()
+	write := func() (err error) {
+		for i := range 20 { // on all primaries
+			err = errors.Join(err, client.Set(t.Context(), "k"+strconv.Itoa(i), "v", 0).Err())
+		}
+		return err
+	}
+	eventually(t, "writes with the first password", func() bool { return write() == nil })
+	set("old-password", "new-password")
+	eventually(t, "writes with the second password", func() bool { return write() == nil })
 }
