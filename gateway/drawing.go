@@ -29,10 +29,16 @@ func (g *Gateway) drawing(in *Inbound, v *Verdict, caller *caller) *drawing {
 		draw:   limiter.Draw{Charges: make([]limiter.Charge, 0, n)},
 		states: make([]LimitState, 0, n+2), now: g.limiter.StoreNow(), overrides: caller.overrides, rows: rows{g: g, in: in, v: v, view: g.viewOf(c), user: caller.user},
 	}
-	d.addAll(c.Global, func(limiter.Row) bool { return true })
-	d.addAll(route.Limits, func(row limiter.Row) bool { return row.Tenant == "" })
-	d.addAll(caller.plan, func(limiter.Row) bool { return true })
-	d.addAll(route.Limits, func(row limiter.Row) bool { return row.Tenant != "" })
+	d.addAll(c.Global)
+	own := make([]limiter.Row, len(route.Limits))
+	for i := range route.Limits {
+		own[i] = d.rows.of(route.Limits[i].Dimensions)
+		d.add(&route.Limits[i], own[i], own[i].Tenant == "")
+	}
+	d.addAll(caller.plan)
+	for i := range route.Limits {
+		d.add(&route.Limits[i], own[i], own[i].Tenant != "")
+	}
 	if route.Concurrency != nil {
 		d.slot(route.Concurrency)
 	}
@@ -42,15 +48,16 @@ func (g *Gateway) drawing(in *Inbound, v *Verdict, caller *caller) *drawing {
 	return d
 }
 
-func (d *drawing) addAll(limits []policy.CompiledLimit, wanted func(limiter.Row) bool) {
+func (d *drawing) addAll(limits []policy.CompiledLimit) {
 	for i := range limits {
-		l := &limits[i]
-		if l.Expired(d.now) {
-			continue
-		}
-		if row := d.rows.of(l.Dimensions); wanted(row) {
-			d.charge(l, row)
-		}
+		d.add(&limits[i], d.rows.of(limits[i].Dimensions), true)
+	}
+}
+
+// add adds a rate limit that is wanted now and still holds.
+func (d *drawing) add(l *policy.CompiledLimit, row limiter.Row, wanted bool) {
+	if wanted && !l.Expired(d.now) {
+		d.charge(l, row)
 	}
 }
 
