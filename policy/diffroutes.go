@@ -133,8 +133,9 @@ func openness(i Identity) int64 {
 		return 2
 	case IdentityUser:
 		return 1
+	default:
+		return 0
 	}
-	return 0
 }
 
 func (d *differ) uses(path, where string, before, after []string) {

@@ -86,8 +86,9 @@ func CompileOverrides(list []Override) (*Overrides, error) {
 			problems = append(problems, fmt.Errorf("%s.%s: %s", at, p.Path, p.Message))
 		}
 		hash := LimitHash(o.Limit)
-		have, slot := out.of[hash], (**ruling)(nil)
-		if slot = &have.override; o.FactorMilli != 0 {
+		have := out.of[hash]
+		slot := &have.override
+		if o.FactorMilli != 0 {
 			slot = &have.boost
 		}
 		if *slot != nil {

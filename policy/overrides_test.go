@@ -330,9 +330,12 @@ func FuzzCompileOverrides(f *testing.F) {
 		if json.Unmarshal(raw, &list) != nil {
 			return
 		}
-		c.CheckOverrides("pro", list)
+		checked := c.CheckOverrides("pro", list)
 		o, err := CompileOverrides(list)
 		if err != nil {
+			if checked.OK() {
+				t.Fatalf("%v, and nothing of it beside the policy", err)
+			}
 			return
 		}
 		for _, limits := range [][]CompiledLimit{c.Plans["pro"], c.Routes[0].Limits, c.Global} {

@@ -44,6 +44,7 @@ func poisoned(t *rapid.T, d *Document) {
 		switch v.Kind() {
 		case reflect.String, reflect.Bool:
 			set(reflect.ValueOf(poison(t, v.Kind())).Convert(v.Type()))
+		default: // ranges of addresses
 		}
 	})
 }

@@ -21,6 +21,7 @@ func (p place) words() string {
 			words[i] += ":NAME"
 		case DimensionBody:
 			words[i] += ":FIELD"
+		default:
 		}
 	}
 	return strings.Join(words, ", ")
