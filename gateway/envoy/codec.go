@@ -17,7 +17,7 @@ import (
 // because text in them need not be UTF-8: Envoy passes header fields on as their
 // callers sent them, and the usual codec would fail the call, which a caller could
 // then do at will. Such text reaches the decision, which refuses it. It also
-// spares the hot path what reflection costs.
+// spares the hot path what reflection costs, both ways.
 type codec struct{ encoding.CodecV2 }
 
 func newCodec() codec { return codec{encoding.GetCodecV2("proto")} }
@@ -32,6 +32,18 @@ func (c codec) Unmarshal(data mem.BufferSlice, v any) error {
 	defer buf.Free()
 	return readRequest(buf.ReadOnlyData(), request)
 }
+
+// Marshal writes a message.
+func (c codec) Marshal(v any) (mem.BufferSlice, error) {
+	response, ok := v.(*ratelimitv3.RateLimitResponse)
+	if !ok {
+		return c.CodecV2.Marshal(v) //nolint:wrapcheck // its caller names the message
+	}
+	return mem.BufferSlice{mem.SliceBuffer(appendResponse(make([]byte, 0, usualAnswer), response))}, nil
+}
+
+// usualAnswer is as long as most answers of the rate limit service are, in bytes.
+const usualAnswer = 512
 
 var errWire = errors.New("not in protobuf's wire format")
 

@@ -4,13 +4,17 @@ import (
 	"errors"
 	"testing"
 
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	commonv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
 	ratelimitv3 "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"google.golang.org/grpc/mem"
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 	"pgregory.net/rapid"
+
+	"github.com/headgate/headgate/gateway"
 )
 
 // drawRequest is any request, with text of all kinds.
@@ -93,6 +97,50 @@ func TestCodec_OtherMessagesAreRead(t *testing.T) {
 	if err := newCodec().Unmarshal(raw, &got); err != nil || got.GetValue() != "x" || newCodec().Name() != "proto" {
 		t.Errorf("%v %v", &got, err)
 	}
+}
+
+// drawAnswer is any answer as far as this door fills one in.
+func drawAnswer(t *rapid.T) *ratelimitv3.RateLimitResponse {
+	text := rapid.OneOf(rapid.String(), rapid.StringN(100, 20_000, -1))
+	fields := func(label string) (out []*corev3.HeaderValue) {
+		for range rapid.IntRange(0, 3).Draw(t, label) {
+			out = append(out, &corev3.HeaderValue{Key: rapid.String().Draw(t, "name"), Value: text.Draw(t, "value")})
+		}
+		return out
+	}
+	r := &ratelimitv3.RateLimitResponse{
+		OverallCode:          ratelimitv3.RateLimitResponse_Code(rapid.Int32Range(0, 2).Draw(t, "code")),
+		ResponseHeadersToAdd: fields("response"), RequestHeadersToAdd: fields("request"),
+		RawBody: []byte(text.Draw(t, "body")),
+	}
+	for range rapid.IntRange(0, 3).Draw(t, "statuses") {
+		st := &ratelimitv3.RateLimitResponse_DescriptorStatus{Code: r.GetOverallCode(), LimitRemaining: rapid.Uint32().Draw(t, "left")}
+		if rapid.Bool().Draw(t, "reset") {
+			st.DurationUntilReset = &durationpb.Duration{Seconds: rapid.Int64Range(0, 1<<48).Draw(t, "seconds")}
+		}
+		if rapid.Bool().Draw(t, "limit") {
+			st.CurrentLimit = limitOf(&gateway.LimitState{
+				ID: text.Draw(t, "id"), Quota: rapid.Int64().Draw(t, "quota"), Window: rapid.Int64Range(0, 1<<40).Draw(t, "window"),
+			})
+		}
+		r.Statuses = append(r.Statuses, st)
+	}
+	return r
+}
+
+func TestCodec_WritesWhatTheUsualCodecReads(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		want := drawAnswer(t)
+		out, err := newCodec().Marshal(want)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got ratelimitv3.RateLimitResponse
+		if err := proto.Unmarshal(out.Materialize(), &got); err != nil || !proto.Equal(&got, want) {
+			t.Fatalf("got %v, want %v, %v", &got, want, err)
+		}
+	})
 }
 
 // What the usual codec takes, ours takes and reads the same.

@@ -36,15 +36,10 @@ func twin(name string) bool {
 	return strings.HasPrefix(strings.ToLower(strings.ReplaceAll(name, "_", "-")), "x-headgate-")
 }
 
-// each tells the fields of h, in the order of their names.
+// each tells the fields of h, the lines of one name after each other.
 func each(h http.Header, tell func(name, value string)) {
-	names := make([]string, 0, len(h))
-	for name := range h {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	for _, name := range names {
-		for _, value := range h[name] {
+	for name, values := range h {
+		for _, value := range values {
 			tell(name, value)
 		}
 	}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
-	"runtime"
 	"runtime/debug"
 	"sync"
 	"time"
@@ -27,9 +26,16 @@ const (
 	// maxMessage bounds a call, in bytes. Envoy takes 60 KiB of header fields from
 	// a caller by default, and a configuration may put one field into several
 	// entries; authorization brings up to 64 KiB of body besides.
-	maxMessage        = 256 << 10
-	maxHeaders        = 16 << 10 // of a call: metadata, not the API's headers
-	maxStreams        = 1024     // calls in flight on one connection
+	maxMessage = 256 << 10
+	maxHeaders = 16 << 10 // of a call: metadata, not the API's headers
+	maxStreams = 1024     // calls in flight on one connection
+	// workers are goroutines that answer calls: one that is used again has its stack
+	// grown already, and growing it costs as much as deciding. More calls than that
+	// get goroutines of their own.
+	workers = 256
+	// window is what a client may send unasked on one stream, in bytes. Being set,
+	// it spares the connection the pings that would find one out.
+	window            = maxMessage
 	connectionTimeout = 10 * time.Second
 	idleTimeout       = 10 * time.Minute
 	minPing           = 5 * time.Second
@@ -73,7 +79,7 @@ func (s *Server) options() ([]grpc.ServerOption, error) {
 		grpc.ConnectionTimeout(connectionTimeout),
 		grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionIdle: idleTimeout, Time: aliveTime}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: minPing, PermitWithoutStream: true}),
-		grpc.NumStreamWorkers(uint32(4 * runtime.GOMAXPROCS(0))), //nolint:gosec // a number of processors
+		grpc.NumStreamWorkers(workers), grpc.InitialWindowSize(window), grpc.InitialConnWindowSize(4 * window),
 		grpc.WaitForHandlers(true),
 	}
 	if s.cfg.CertFile != "" {
