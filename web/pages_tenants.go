@@ -236,7 +236,7 @@ func effectiveRows(c *policy.Compiled, plan string) []views.EffectiveRow {
 	}
 	var rows []views.EffectiveRow
 	for _, l := range c.Effective(plan) {
-		row := views.EffectiveRow{ID: l.ID, Applies: "every route", Rate: l.Rate.String(), Burst: ui.Int(l.Burst), Per: string(l.Per),
+		row := views.EffectiveRow{ID: l.ID, Applies: "every route", Rate: l.Rate.String(), Burst: ui.Int(l.Burst), Per: l.Per.Text(),
 			Counts: string(l.Counts), Cost: "its cost", Source: l.Source}
 		switch {
 		case l.Unlimited:
