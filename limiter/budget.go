@@ -20,10 +20,24 @@ type budget struct {
 	ended  bool
 }
 
-// newBudget ends with the caller's context, at the latest after d. The caller calls
-// end when it is done with it.
+// WithBudget is a context that ends with ctx, at the latest after d, and that makes a
+// timer only when its Done is asked for. Its method Caller returns ctx. The caller
+// calls end when it is done with it.
+func WithBudget(ctx context.Context, d time.Duration) (within context.Context, end func()) {
+	b := newBudget(ctx, d)
+	return b, b.end
+}
+
+// newBudget within another one takes that one's place, so that nobody's timer is made
+// by asking the caller's for Done.
 func newBudget(caller context.Context, d time.Duration) *budget {
 	deadline := time.Now().Add(d)
+	if outer, ok := caller.(*budget); ok {
+		caller = outer.caller
+		if outer.deadline.Before(deadline) {
+			deadline = outer.deadline
+		}
+	}
 	if earlier, ok := caller.Deadline(); ok && earlier.Before(deadline) {
 		deadline = earlier
 	}

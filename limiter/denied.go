@@ -62,7 +62,20 @@ func newDenied(entries int) *denied {
 	return d
 }
 
-func (d *denied) hash(key *denyKey) uint64 { return maphash.Comparable(d.seed, *key) }
+// hash spreads keys over the places. Only texts need a seeded hash: a limit's own is
+// one already.
+func (d *denied) hash(key *denyKey) uint64 {
+	h := maphash.String(d.seed, key.row.Tenant)
+	if key.row.Subject != "" {
+		h = bits.RotateLeft64(h, 21) ^ maphash.String(d.seed, key.row.Subject)
+	}
+	h ^= key.hash + uint64(key.row.Kind)<<56 + uint64(key.start)
+	if key.quota {
+		h = ^h
+	}
+	h *= 0x9e3779b97f4a7c15
+	return h ^ h>>32
+}
 
 // mark is what an entry is told by that is made of a call which begins now.
 func (d *denied) mark() uint64 { return d.marks.Load() }

@@ -60,12 +60,6 @@ func (l *Limiter) SliceEnds() (end time.Time) {
 	return end
 }
 
-// NewBudget makes the context that a store is asked with.
-func NewBudget(ctx context.Context, d time.Duration) (context.Context, func()) {
-	b := newBudget(ctx, d)
-	return b, b.end
-}
-
 // PendingReleases is the number of releases that wait to be repeated.
 func (l *Limiter) PendingReleases() int {
 	l.keeper.mu.Lock()
