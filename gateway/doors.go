@@ -52,6 +52,26 @@ func (g *Gateway) Answer(v *Verdict, origin string, debug bool) Answer {
 	return w.answer
 }
 
+// Fields are the header fields of Answer alone: for doors that need no body, and
+// cheaper.
+func (g *Gateway) Fields(v *Verdict, origin string, debug bool) http.Header {
+	h := make(http.Header, 12)
+	if debug {
+		g.writeVersion(h, v)
+	}
+	if v.Allowed {
+		g.writeAdmission(h, v)
+		return h
+	}
+	g.writeHeaders(h, v)
+	writeCORS(h, origin)
+	h.Set("Content-Type", v.contentType())
+	if !v.Bare {
+		h.Set("X-Content-Type-Options", "nosniff")
+	}
+	return h
+}
+
 // answerWriter keeps an answer instead of sending it.
 type answerWriter struct{ answer Answer }
 

@@ -133,6 +133,36 @@ func (a *asked) end(f *fixture, token string) {
 	}
 }
 
+// Fields is Answer without its body, for refusals of every kind.
+func TestDoors_FieldsAreThoseOfTheAnswer(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, widePolicy, nil, func(c *Config) { c.DebugHeader = true })
+	f.key("ten_a", "capped")
+	seen := map[int]bool{}
+	for i := range 40 {
+		for _, in := range []Inbound{
+			{EscapedPath: "/x", Tenant: "ten_a"}, {EscapedPath: "/x", Tenant: "ten_b"}, {EscapedPath: "/login", Method: "POST"}, {EscapedPath: "/a/../b"},
+			{EscapedPath: "/slots/x", Tenant: "ten_a"}, {EscapedPath: "/x", Tenant: "ten_a", Cost: 1 << 40}, {EscapedPath: "/graphql", Tenant: "ten_a"},
+		} {
+			if in.Header = (http.Header{}); in.Method == "" {
+				in.Method = "GET"
+			}
+			v := f.g.Decide(t.Context(), &in)
+			origin := []string{"", "https://app.example"}[i%2]
+			answer, fields := f.g.Answer(&v, origin, i%3 == 0), f.g.Fields(&v, origin, i%3 == 0)
+			if fmt.Sprint(answer.Header) != fmt.Sprint(fields) {
+				t.Fatalf("%+v:\n%v\n%v", in, answer.Header, fields)
+			}
+			seen[answer.Status] = true
+		}
+	}
+	for _, status := range []int{200, 400, 401, 422, 429} {
+		if !seen[status] {
+			t.Errorf("no answer was %d", status)
+		}
+	}
+}
+
 // I21: the doors differ in how they are asked and in nothing else: status, limits,
 // waits, bodies and what a request has cost in the end.
 func TestDoors_I21_AnyRequestsAreAnsweredAlike(t *testing.T) {

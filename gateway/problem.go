@@ -35,12 +35,20 @@ func (g *Gateway) writeRefusal(w http.ResponseWriter, v *Verdict, origin string)
 	g.writeHeaders(h, v)
 	writeCORS(h, origin)
 	if v.Bare {
-		h.Set("Content-Type", "text/plain; charset=utf-8")
+		h.Set("Content-Type", v.contentType())
 		w.WriteHeader(v.Status)
 		_, _ = w.Write([]byte(bareBody))
 		return
 	}
-	writeBody(w, v.Status, "application/problem+json", v.problem())
+	writeBody(w, v.Status, v.contentType(), v.problem())
+}
+
+// contentType is that of a refusal's body.
+func (v *Verdict) contentType() string {
+	if v.Bare {
+		return "text/plain; charset=utf-8"
+	}
+	return "application/problem+json"
 }
 
 // problem is the verdict's body.
