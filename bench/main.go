@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"runtime/pprof"
 	"strings"
 
@@ -27,45 +28,77 @@ func main() {
 	}
 }
 
-func run(ctx context.Context, args []string) error {
+// settings are what the command line says.
+type settings struct {
+	quick, peerConfig  bool
+	only, out, profile string
+	doors              suite.Doors
+}
+
+func parse(args []string) (*settings, error) {
+	var s settings
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
-	quick := flags.Bool("quick", false, "measure for a minute instead of ten")
-	only := flags.String("only", "", "measure only cases whose names contain one of these, separated by semicolons; memory is one of them")
-	out := flags.String("out", "", "write the document to this file")
-	var d suite.Doors
-	flags.StringVar(&d.Gateway, "gateway", "", "measure the Envoy door of this headgate binary")
-	flags.StringVar(&d.PeerBinary, "peer-binary", "", "measure this envoyproxy/ratelimit binary beside it")
-	flags.StringVar(&d.Peer, "peer", "", "measure the Envoy rate-limit service at this address instead; it has to know the configuration that -peer-config prints")
-	flags.IntVar(&d.PeerPID, "peer-pid", 0, "its process, for the processor time")
-	peerConfig := flags.Bool("peer-config", false, "print envoyproxy/ratelimit's configuration for -peer, and end")
-	profile := flags.String("cpuprofile", "", "write a CPU profile of this process to this file")
+	flags.BoolVar(&s.quick, "quick", false, "measure for a minute instead of ten")
+	flags.StringVar(&s.only, "only", "", "measure only cases whose names contain one of these, separated by semicolons; memory is one of them")
+	flags.StringVar(&s.out, "out", "", "write the document to this file")
+	flags.StringVar(&s.doors.Gateway, "gateway", "", "measure the Envoy door of this headgate binary")
+	flags.StringVar(&s.doors.PeerBinary, "peer-binary", "", "measure this envoyproxy/ratelimit binary beside it")
+	flags.StringVar(&s.doors.Peer, "peer", "", "measure the Envoy rate-limit service at this address instead; it has to know the configuration that -peer-config prints")
+	flags.IntVar(&s.doors.PeerPID, "peer-pid", 0, "its process, for the processor time")
+	flags.BoolVar(&s.peerConfig, "peer-config", false, "print envoyproxy/ratelimit's configuration for -peer, and end")
+	flags.StringVar(&s.profile, "cpuprofile", "", "write a CPU profile of this process to this file")
 	if err := flags.Parse(args); err != nil {
+		return nil, err
+	}
+	if flags.NArg() > 0 {
+		return nil, fmt.Errorf("there is no argument %q, only flags (-help)", flags.Arg(0))
+	}
+	for _, file := range []*string{&s.doors.Gateway, &s.doors.PeerBinary} { // they are started elsewhere
+		if *file == "" {
+			continue
+		}
+		absolute, err := filepath.Abs(*file)
+		if err != nil {
+			return nil, fmt.Errorf("find %s: %w", *file, err)
+		}
+		*file = absolute
+	}
+	return &s, nil
+}
+
+func (s *settings) options() suite.Options {
+	o := suite.Full()
+	if s.quick {
+		o = suite.Quick()
+	}
+	o.Progress, o.Doors, o.Only = os.Stderr, s.doors, s.only
+	if o.Only != "" && !strings.Contains(o.Only, "memory") {
+		o.Identifiers = 0
+	}
+	return o
+}
+
+func run(ctx context.Context, args []string) error {
+	s, err := parse(args)
+	if err != nil {
 		return err
 	}
-	if *peerConfig {
+	if s.peerConfig {
 		_, err := fmt.Print(envoy.Config)
 		return err
 	}
-	o := suite.Full()
-	if *quick {
-		o = suite.Quick()
-	}
-	o.Progress, o.Doors = os.Stderr, d
-	if o.Only = *only; o.Only != "" && !strings.Contains(o.Only, "memory") {
-		o.Identifiers = 0
-	}
-	if *profile != "" {
-		stop, err := startProfile(*profile)
+	if s.profile != "" {
+		stop, err := startProfile(s.profile)
 		if err != nil {
 			return err
 		}
 		defer stop()
 	}
-	report, err := suite.Run(ctx, o)
+	report, err := suite.Run(ctx, s.options())
 	if err != nil {
 		return err
 	}
-	return write(report, *out)
+	return write(report, s.out)
 }
 
 func write(report *suite.Report, path string) error {

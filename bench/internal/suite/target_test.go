@@ -44,7 +44,7 @@ func TestTargets_JudgeRatios(t *testing.T) {
 	add(hotLeased, 740_000, time.Microsecond)
 	add(hotReplicas, 159_000, time.Microsecond)
 	add(hotReplicasEach, 160_000, time.Microsecond)
-	add(refusedAlone, 2_000_000, 0)
+	add(refusedAlone, 2_000_000, 500*time.Nanosecond)
 	got := verdicts(r.targets(&pair{ratios: []float64{1.2}, firstMedian: []float64{30_000}, secondMedian: []float64{25_000}},
 		map[string]float64{overExact: 1, overLeased: .99}))
 	want := strings.Join([]string{
