@@ -24,15 +24,14 @@ func BenchmarkTake(b *testing.B) {
 	for _, limits := range []int{1, 4} {
 		for _, writers := range []int{1, 2, 4} {
 			b.Run(fmt.Sprintf("limits=%d/writers=%d", limits, writers), func(b *testing.B) {
-				opts, err := redisstore.ClientOptions(testkit.RedisURL(b))
+				url := testkit.RedisURL(b)
+				store, err := redisstore.Open(url, redisstore.Options{Deployment: "bench", Writers: writers, Budget: time.Second})
 				if err != nil {
 					b.Fatal(err)
 				}
-				redisstore.FitBudget(opts, time.Second)
-				client := newClient(b, opts)
-				store := redisstore.New(client, redisstore.Options{Deployment: "bench", Writers: writers})
+				defer func() { _ = store.Close() }()
 				benchTake(b, store, limits)
-				b.ReportMetric(scriptMicros(b, client)/float64(b.N), "redis-µs/op")
+				b.ReportMetric(scriptMicros(b, patient(b, url))/float64(b.N), "redis-µs/op")
 			})
 		}
 	}

@@ -125,6 +125,27 @@ func TestSentinel_R037_ThePromotedReplicaIsFound(t *testing.T) {
 	}
 }
 
+// TestLimiter_R052_TheTimeToWaitForDoesNotWobble: all gateways tell the same
+// instant in every answer, and no replica is ever asked.
+func TestLimiter_R052_TheTimeToWaitForDoesNotWobble(t *testing.T) {
+	t.Parallel()
+	set := testkit.Sentinel(t)
+	n := policy.Numbers{Tokens: 1, Period: 3_600_000_000, Burst: 1}
+	nodes := []*redisstore.Store{redisstore.New(patientTo(t, set.URL()), options), redisstore.New(patientTo(t, set.URL()), options)}
+	due := take(t, nodes[0], storetest.Draw(tenant, "l", n, 1)).NowMicros + n.Period
+	for i := range 120 {
+		out := take(t, nodes[i%2], storetest.Draw(tenant, "l", n, 1))
+		if got := out.NowMicros + out.Levels[0].WaitMicros; out.Admitted || got != due {
+			t.Fatalf("answer %d: %+v: due at %d, want %d", i, out, got, due)
+		}
+	}
+	for _, replica := range set.Replicas() {
+		if strings.Contains(patient(t, replica.URL).Info(context.Background(), "commandstats").Val(), "cmdstat_evalsha:") {
+			t.Errorf("the replica %s was asked", replica.Addr)
+		}
+	}
+}
+
 // TestStore_R04_AnAnswerThatIsCutIsChargedOnceAndItsConnectionEnds.
 func TestStore_R04_AnAnswerThatIsCutIsChargedOnceAndItsConnectionEnds(t *testing.T) {
 	t.Parallel()

@@ -115,9 +115,3 @@ func ClientOptions(url string) (*redis.Options, error) {
 	fitDecisions(universal)
 	return universal.Simple(), nil
 }
-
-// FitBudget raises the client's time limits where they are below the budget of
-// a decision, which they would otherwise cut short.
-func FitBudget(opts *redis.Options, budget time.Duration) {
-	fitBudget(budget, &opts.DialTimeout, &opts.ReadTimeout, &opts.WriteTimeout, &opts.PoolTimeout)
-}
