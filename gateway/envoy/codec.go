@@ -54,9 +54,9 @@ func readRequest(b []byte, to *ratelimitv3.RateLimitRequest) error {
 		case n == 1 && text != nil:
 			to.Domain = string(text)
 		case n == 2 && text != nil:
-			d := &commonv3.RateLimitDescriptor{}
-			to.Descriptors = append(to.Descriptors, d)
-			return readDescriptor(text, d)
+			d := &readInto{}
+			to.Descriptors = append(to.Descriptors, &d.descriptor)
+			return d.read(text)
 		case n == 3 && text == nil:
 			to.HitsAddend = uint32(number) //nolint:gosec // the format cuts it so
 		}
@@ -64,16 +64,39 @@ func readRequest(b []byte, to *ratelimitv3.RateLimitRequest) error {
 	})
 }
 
-func readDescriptor(b []byte, to *commonv3.RateLimitDescriptor) error {
+// usualEntries is how many entries most descriptors have at most.
+const usualEntries = 4
+
+// readInto is a descriptor with room for its entries: one allocation and not ten.
+type readInto struct {
+	descriptor commonv3.RateLimitDescriptor
+	entries    [usualEntries]commonv3.RateLimitDescriptor_Entry
+	list       [usualEntries]*commonv3.RateLimitDescriptor_Entry
+}
+
+// entry is a new entry of the descriptor.
+func (r *readInto) entry() *commonv3.RateLimitDescriptor_Entry {
+	to, e := &r.descriptor, (*commonv3.RateLimitDescriptor_Entry)(nil)
+	if to.Entries == nil {
+		to.Entries = r.list[:0]
+	}
+	if n := len(to.GetEntries()); n < usualEntries {
+		e = &r.entries[n]
+	} else {
+		e = &commonv3.RateLimitDescriptor_Entry{}
+	}
+	to.Entries = append(to.Entries, e)
+	return e
+}
+
+func (r *readInto) read(b []byte) error {
+	to := &r.descriptor
 	return fields(b, func(n protowire.Number, text []byte, number uint64) error {
 		switch {
 		case n == 1 && text != nil:
-			e := &commonv3.RateLimitDescriptor_Entry{}
-			to.Entries = append(to.Entries, e)
-			return readEntry(text, e)
+			return readEntry(text, r.entry())
 		case n == 2 && text != nil:
 			to.Limit = &commonv3.RateLimitDescriptor_RateLimitOverride{} // that it is there is all that is asked
-			return nil
 		case n == 3 && text != nil:
 			if to.HitsAddend == nil { // an embedded message that stands twice is merged
 				to.HitsAddend = &wrapperspb.UInt64Value{}

@@ -119,7 +119,8 @@ func drawAnswer(t *rapid.T) *ratelimitv3.RateLimitResponse {
 			st.DurationUntilReset = &durationpb.Duration{Seconds: rapid.Int64Range(0, 1<<48).Draw(t, "seconds")}
 		}
 		if rapid.Bool().Draw(t, "limit") {
-			st.CurrentLimit = limitOf(&gateway.LimitState{
+			st.CurrentLimit = &ratelimitv3.RateLimitResponse_RateLimit{}
+			describe(st.GetCurrentLimit(), &gateway.LimitState{
 				ID: text.Draw(t, "id"), Quota: rapid.Int64().Draw(t, "quota"), Window: rapid.Int64Range(0, 1<<40).Draw(t, "window"),
 			})
 		}

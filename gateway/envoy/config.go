@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"net/netip"
 	"time"
 
@@ -90,6 +91,7 @@ func (c *Config) MutualTLS() bool { return c.ClientCAFile != "" }
 type decider interface {
 	Decide(ctx context.Context, in *gateway.Inbound) gateway.Verdict
 	Answer(v *gateway.Verdict, origin string, debug bool) gateway.Answer
+	Fields(v *gateway.Verdict, origin string, debug bool) http.Header
 	MayAsk(peer netip.Addr, token string) bool
 	Unready() []string
 }

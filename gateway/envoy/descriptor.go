@@ -107,7 +107,6 @@ func (q *question) read(d *commonv3.RateLimitDescriptor) error {
 		return errors.New("is_negative_hits: is not supported; correct a cost by /v1/settle")
 	}
 	var from seen
-	q.Header = http.Header{}
 	for i, e := range d.GetEntries() {
 		if err := q.entry(e.GetKey(), e.GetValue(), &from); err != nil {
 			return fmt.Errorf("entries[%d].key: %.100q %w", i, e.GetKey(), err)
@@ -156,6 +155,9 @@ func (q *question) header(key, value string) error {
 	name = http.CanonicalHeaderKey(name)
 	if q.Header[name] != nil {
 		return errTwice
+	}
+	if q.Header == nil {
+		q.Header = http.Header{}
 	}
 	q.Header[name] = []string{value}
 	return nil

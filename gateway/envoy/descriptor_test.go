@@ -68,13 +68,15 @@ func TestUnits_WindowsAreExact(t *testing.T) {
 		"a period that never ends": {gateway.LimitState{Kind: gateway.LimitQuota}, ratelimitv3.RateLimitResponse_RateLimit_UNKNOWN, 0},
 		"places":                   {gateway.LimitState{Kind: gateway.LimitConcurrency}, ratelimitv3.RateLimitResponse_RateLimit_UNKNOWN, 0},
 	} {
-		got := limitOf(&c.l)
+		var got ratelimitv3.RateLimitResponse_RateLimit
+		describe(&got, &c.l)
 		if got.GetUnit() != c.unit || got.GetUnitMultiplier().GetValue() != c.times {
-			t.Errorf("%s: %v", name, got)
+			t.Errorf("%s: %v", name, &got)
 		}
 	}
-	if got := limitOf(&gateway.LimitState{ID: "x", Quota: 1 << 40, Window: 1}); got.GetRequestsPerUnit() != 1<<32-1 || got.GetName() != "x" {
-		t.Errorf("%v", got)
+	var got ratelimitv3.RateLimitResponse_RateLimit
+	if describe(&got, &gateway.LimitState{ID: "x", Quota: 1 << 40, Window: 1}); got.GetRequestsPerUnit() != 1<<32-1 || got.GetName() != "x" {
+		t.Errorf("%v", &got)
 	}
 }
 

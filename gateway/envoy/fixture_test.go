@@ -366,6 +366,8 @@ func (*fakeDecider) Answer(v *gateway.Verdict, _ string, _ bool) gateway.Answer 
 	return gateway.Answer{Status: v.Status, Header: http.Header{}}
 }
 
+func (*fakeDecider) Fields(*gateway.Verdict, string, bool) http.Header { return http.Header{} }
+
 func (f *fakeDecider) MayAsk(peer netip.Addr, token string) bool {
 	return f.mayAsk == nil || f.mayAsk(peer, token)
 }

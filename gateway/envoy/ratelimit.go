@@ -133,25 +133,26 @@ func (s *rateLimits) fields(out *ratelimitv3.RateLimitResponse, q *question, v *
 		looked.Allowed, looked.Status = true, http.StatusOK
 		v = &looked
 	}
-	answer := s.decide.Answer(v, q.Header.Get("Origin"), q.Header.Get(fieldDebug) == "1")
-	out.RawBody = answer.Body
-	out.ResponseHeadersToAdd = make([]*corev3.HeaderValue, 0, len(answer.Header)+3)
-	each(answer.Header, func(name, value string) {
+	origin, debug := q.Header.Get("Origin"), q.Header.Get(fieldDebug) == "1"
+	var h http.Header
+	if v.Allowed {
+		h = s.decide.Fields(v, origin, debug)
+	} else {
+		answer := s.decide.Answer(v, origin, debug)
+		h, out.RawBody = answer.Header, answer.Body
+	}
+	to := newFieldList(h)
+	each(h, func(name, value string) {
 		if !forUpstream(name) {
-			out.ResponseHeadersToAdd = append(out.ResponseHeadersToAdd, &corev3.HeaderValue{Key: name, Value: value})
+			to.add(name, value)
 		}
 	})
-	if !s.cfg.XHeaders {
-		return
+	if l, left, reset := v.Tightest(); l != nil && s.cfg.XHeaders {
+		to.add("X-Ratelimit-Limit", strconv.FormatInt(l.Quota, 10))
+		to.add("X-Ratelimit-Remaining", strconv.FormatInt(left, 10))
+		to.add("X-Ratelimit-Reset", strconv.FormatInt(reset, 10))
 	}
-	if l, left, reset := v.Tightest(); l != nil {
-		for _, x := range []struct {
-			name  string
-			value int64
-		}{{"X-Ratelimit-Limit", l.Quota}, {"X-Ratelimit-Remaining", left}, {"X-Ratelimit-Reset", reset}} {
-			out.ResponseHeadersToAdd = append(out.ResponseHeadersToAdd, &corev3.HeaderValue{Key: x.name, Value: strconv.FormatInt(x.value, 10)})
-		}
-	}
+	out.ResponseHeadersToAdd = to.list
 }
 
 // unavailable is the error of a decision that nobody can make at the moment. It

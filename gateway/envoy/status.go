@@ -14,34 +14,38 @@ import (
 // and how long until there is more, or until this request could be paid for.
 // Where the HTTP doors tell no numbers there are none.
 func statusOf(code ratelimitv3.RateLimitResponse_Code, v *gateway.Verdict) *ratelimitv3.RateLimitResponse_DescriptorStatus {
-	out := &ratelimitv3.RateLimitResponse_DescriptorStatus{Code: code}
+	all := &struct { // one allocation
+		status ratelimitv3.RateLimitResponse_DescriptorStatus
+		limit  ratelimitv3.RateLimitResponse_RateLimit
+		reset  durationpb.Duration
+	}{}
+	out := &all.status
+	out.Code = code
 	l, left, reset := v.Tightest()
-	if l == nil {
-		if code == over && v.RetryAfterMicros > 0 {
-			out.DurationUntilReset = &durationpb.Duration{Seconds: ceilSeconds(v.RetryAfterMicros)}
-		}
-		return out
+	switch {
+	case l != nil:
+		describe(&all.limit, l)
+		out.CurrentLimit, out.LimitRemaining = &all.limit, clamp(left)
+	case code == over && v.RetryAfterMicros > 0:
+		reset = ceilSeconds(v.RetryAfterMicros)
 	}
-	out.CurrentLimit, out.LimitRemaining = limitOf(l), clamp(left)
-	// Whole seconds, rounded up: Envoy cuts fractions off when it tells callers.
-	if reset > 0 {
-		out.DurationUntilReset = &durationpb.Duration{Seconds: reset}
+	if all.reset.Seconds = reset; reset > 0 { // whole, rounded up: Envoy cuts fractions off when it tells callers
+		out.DurationUntilReset = &all.reset
 	}
 	return out
 }
 
-// limitOf tells a limit as so many per so many units, exactly: the largest unit
+// describe tells a limit as so many per so many units, exactly: the largest unit
 // that its window is a whole number of. A limit of places has none.
-func limitOf(l *gateway.LimitState) *ratelimitv3.RateLimitResponse_RateLimit {
-	out := &ratelimitv3.RateLimitResponse_RateLimit{Name: l.ID, RequestsPerUnit: clamp(l.Quota)}
+func describe(out *ratelimitv3.RateLimitResponse_RateLimit, l *gateway.LimitState) {
+	out.Name, out.RequestsPerUnit = l.ID, clamp(l.Quota)
 	if l.Window <= 0 {
-		return out
+		return
 	}
 	var times int64
 	if out.Unit, times = unitOf(l.Kind, l.Window); times > 1 {
 		out.UnitMultiplier = &wrapperspb.UInt32Value{Value: clamp(times)}
 	}
-	return out
 }
 
 // Seconds of days, and how far the clocks' change moves the end of a period.
