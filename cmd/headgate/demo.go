@@ -17,8 +17,8 @@ type demoCmd struct {
 	Port           int           `help:"First port: the console's; the other parts take the next ones. A port that is given has to be free; without one, free ports are looked for from 8480 on." placeholder:"PORT"`
 	Traffic        bool          `help:"Living traffic of sample tenants." default:"true" negatable:""`
 	GatewayBudget  time.Duration `help:"The gateways' --budget: longest time for a decision. Longer than the default on a machine that is busy with other things." placeholder:"DURATION"`
-	RedisURL       string        `help:"Use this Redis (also Sentinel or Cluster) instead of one of the demo's own." placeholder:"URL" env:"-"`
-	RedisNamespace string        `help:"First part of every Redis key." default:"hg" env:"-"`
+	RedisURL       string        `help:"Use this Redis (also Sentinel or Cluster) instead of one of the demo's own." placeholder:"URL" env:"HEADGATE_DEMO_REDIS_URL"` // not HEADGATE_REDIS_URL, which a shell may have for a deployment
+	RedisNamespace string        `help:"First part of every Redis key." default:"hg" env:"HEADGATE_DEMO_REDIS_NAMESPACE"`
 	ReadyFile      string        `help:"Write a JSON file that describes everything, once it is up." placeholder:"FILE"`
 }
 

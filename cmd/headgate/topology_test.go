@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -47,7 +48,7 @@ func startGateway(t *testing.T, redisURL, public string) string {
 	addresses := filepath.Join(dir, "addresses.json")
 	c := gatewayCmd{
 		RedisURL: redisURL, RedisNamespace: "hg", Deployment: "test", PolicyKeyFile: []string{public}, StateDir: filepath.Join(dir, "state"),
-		Listen: "127.0.0.1:0", Upstream: upstream.URL, AdminListen: "127.0.0.1:0", AddrFile: addresses, Budget: 2 * time.Second, Drain: time.Second,
+		Listen: "127.0.0.1:0", Upstream: upstream.URL, AdminListen: "127.0.0.1:0", AddrFile: addresses, Budget: 2 * time.Second, Drain: time.Second, LogLevel: slog.LevelError + 1,
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
