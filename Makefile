@@ -71,10 +71,14 @@ faults: go ## break Redis, Sentinel, Cluster and gateways in every way of the te
 	HEADGATE_FAULTS=long $(GO) test -count=$(FAULT_ROUNDS) -timeout=60m -parallel=2 -run '_R[0-9]+_|_I[0-9]+_|Sentinel|Cluster' ./limiter/... ./policy/feed ./gateway/... ./cmd/headgate
 	HEADGATE_FAULTS=long $(GO) test -count=1 -timeout=60m -parallel=2 -v ./internal/e2e
 
+# What Envoy's door is measured beside: the rate limit service of the Envoy project.
+RATELIMIT := v1.4.1-0.20260122083618-3fb702589d36
+
 bench: go ## measure the limiter beside its peers; BENCH_FLAGS=-quick for a minute, BENCH_FLAGS="-peer ADDR" for an Envoy service
 	@sh scripts/deps.sh redis
 	@$(MAKE) --no-print-directory build
-	cd bench && $(GO) run . -out ../docs/benchmarks.md -gateway ../bin/headgate $(BENCH_FLAGS)
+	@GOBIN=$(CURDIR)/bin $(GO) install github.com/envoyproxy/ratelimit/src/service_cmd@$(RATELIMIT) || echo "The peer's service cannot be built here; its rows are left out."
+	cd bench && $(GO) run . -out ../docs/benchmarks.md -gateway ../bin/headgate $$([ -x ../bin/service_cmd ] && echo -peer-binary ../bin/service_cmd) $(BENCH_FLAGS)
 
 e2e-12: go ## one limit over twelve gateways
 	@sh scripts/deps.sh pg redis
