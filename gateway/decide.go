@@ -31,9 +31,9 @@ func (g *Gateway) decide(ctx context.Context, in *Inbound) Verdict {
 // judgeWithin is judge within the door's own time budget.
 func (g *Gateway) judgeWithin(ctx context.Context, in *Inbound, v *Verdict) {
 	if in.Budget > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, in.Budget)
-		defer cancel()
+		within, end := limiter.WithBudget(ctx, in.Budget)
+		defer end()
+		ctx = within
 	}
 	g.judge(ctx, in, v)
 }
@@ -128,8 +128,8 @@ func (g *Gateway) locateByName(in *Inbound, v *Verdict) bool {
 
 // admitIdentity verifies the caller and finds its plan and its own terms.
 func (g *Gateway) admitIdentity(ctx context.Context, in *Inbound, v *Verdict, c *caller) bool {
-	ctx, cancel := context.WithTimeout(ctx, g.cfg.Budget) // both lookups together
-	defer cancel()
+	ctx, end := limiter.WithBudget(ctx, g.cfg.Budget) // both lookups together
+	defer end()
 	tenant, ok := g.identify(ctx, in, v)
 	if !ok {
 		return false

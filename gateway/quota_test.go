@@ -176,6 +176,20 @@ func TestHeaders_H09_AQuotaTellsWhatCanBeUsed(t *testing.T) {
 	if left, next := v.hint(&v.Limits[1]); left != 80_007 || next < 80_000 || next > 84_000 {
 		t.Errorf("80 000 s before the end: %d left, t %d", left, next)
 	}
+	told := map[int64]bool{}
+	for i := range 300 { // not all callers come back in one second, and none is told a time before the end
+		v.Tenant = "ten_" + strconv.Itoa(i)
+		_, next := v.hint(&v.Limits[1])
+		if told[next] = true; next < 80_000 || next > 84_000 {
+			t.Fatalf("%s is told %d s of 80 000", v.Tenant, next)
+		}
+		if _, again := v.hint(&v.Limits[1]); again != next {
+			t.Fatalf("%s is told %d and %d", v.Tenant, next, again)
+		}
+	}
+	if len(told) < 50 {
+		t.Errorf("300 tenants are told %d moments", len(told))
+	}
 	v.Allowed, v.RetryAfterMicros = false, 80_000e6
 	if _, next := v.hint(&v.Limits[1]); next != 80_000 {
 		t.Errorf("of a refusal t is %d", next)
