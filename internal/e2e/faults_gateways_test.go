@@ -1,0 +1,138 @@
+package e2e_test
+
+import (
+	"fmt"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/headgate/headgate/internal/testkit"
+	"github.com/headgate/headgate/policy"
+)
+
+// long says whether faults are tried at length (`make faults`) or briefly.
+func long() bool { return os.Getenv("HEADGATE_FAULTS") == "long" }
+
+// sized is the brief value, or the long one.
+func sized[T any](brief, lengthy T) T {
+	if long() {
+		return lengthy
+	}
+	return brief
+}
+
+// unhurried is for tests that count: a busy machine is no fault of Redis', and
+// must not make a gateway decide without it.
+const unhurried = "--budget=3s"
+
+// hotPolicy counts /exact and /leased, each b at once and r a second; what is
+// open goes on by its share of the limit.
+func hotPolicy(gateways, b, r int) string {
+	return fmt.Sprintf(`
+apiVersion: headgate/v1
+replicas_expected: %d
+plans:
+  free: {limits: [{name: requests, per: tenant, counts: requests, rate: 1000000/second, burst: 1000000, sync: leased}]}
+routes:
+  - name: exact
+    match: ["/exact"]
+    identity: api_key
+    motive: quota
+    limits: [{name: hot, per: tenant, rate: %[3]d/second, burst: %[2]d}]
+    on_store_failure: {mode: closed}
+  - name: leased
+    match: ["/leased"]
+    identity: api_key
+    motive: quota
+    limits: [{name: hot, per: tenant, rate: %[3]d/second, burst: %[2]d, sync: leased}]
+    on_store_failure: {mode: closed}
+  - name: shared
+    match: ["/shared"]
+    identity: api_key
+    motive: fairness
+    limits: [{name: hot, per: tenant, rate: %[3]d/second, burst: %[2]d}]
+    on_store_failure: {mode: open, fallback: share}
+  - name: all
+    match: ["/"]
+    identity: api_key
+    motive: fairness
+    on_store_failure: {mode: closed}
+`, gateways, b, r)
+}
+
+// twelve are the gateways that a limit is tried over.
+const twelve = 12
+
+// Liveness, in thousandths of what a limit has. Slices of a leased one that a
+// gateway got no time to spend go back, and some of them too late on a machine
+// that is busy with other things.
+const exactShare = 995
+
+func leasedShare() int {
+	if strict() {
+		return exactShare
+	}
+	return 900
+}
+
+// leasedBurst is what a leased limit keeps in Redis of its burst; the rest is
+// what its slices may hold at the end.
+func leasedBurst(b, r int) int {
+	return int(policy.Numbers{Tokens: int64(r), Period: 1_000_000, Burst: int64(b)}.LeasedBurst())
+}
+
+// TestGateways_I01_TwelveKeepOneHotKeyToItsLimit asks twelve processes at full
+// speed for one tenant, and counts where the clients are.
+func TestGateways_I01_TwelveKeepOneHotKeyToItsLimit(t *testing.T) {
+	t.Parallel()
+	b, r := sized(300, 1000), sized(300, 1000)
+	f := NewFleet(t, testkit.RedisURL(t), hotPolicy(twelve, b, r))
+	f.Start(twelve, unhurried)
+	ask := func(path string) seen {
+		c := f.Crowd(sized(2, 4), path)
+		pause(t.Context(), sized(3*time.Second, 20*time.Second))
+		s := c.done(t)
+		s.keepsTo(t, path, b, r, 0)
+		if n := len(s.of(unavailable, unanswered)); n > 0 {
+			t.Errorf("%s: %d were not decided by Redis: %v", path, n, s.counts())
+		}
+		return s
+	}
+	ask("/exact").getsItsShare(t, "/exact", exactShare, b, r, 0)
+	kept := leasedBurst(b, r)
+	ask("/leased").getsItsShare(t, "/leased", leasedShare(), kept, r, b-kept)
+	if f.sum("headgate_local_admissions_total") == 0 {
+		t.Error("no slice of the leased limit was ever spent: it was counted exactly")
+	}
+}
+
+// TestGateways_I01_ARollingRestartHandsOutNoFreshBudget stops and kills gateways
+// one by one under load and starts each again.
+func TestGateways_I01_ARollingRestartHandsOutNoFreshBudget(t *testing.T) {
+	t.Parallel()
+	b, r := sized(300, 1000), sized(200, 500)
+	f := NewFleet(t, testkit.RedisURL(t), hotPolicy(twelve, b, r))
+	f.Start(twelve, unhurried)
+	exactly, leased := f.Crowd(1, "/exact"), f.Crowd(1, "/leased")
+	killed := 0
+	for range sized(1, 5) {
+		for i, m := range f.Gateways {
+			if i%2 == 0 {
+				m.Term()
+			} else {
+				m.Kill()
+				killed++
+			}
+			m.Restart()
+		}
+	}
+	s := exactly.done(t)
+	s.keepsTo(t, "/exact", b, r, 0)
+	// A killed gateway takes along the one answer that it owed its client, and of
+	// a leased limit its slices, of which it may hold a quarter of the bucket.
+	s.getsItsShare(t, "/exact", exactShare, b, r, killed)
+	s = leased.done(t)
+	s.keepsTo(t, "/leased", b, r, 0)
+	kept := leasedBurst(b, r)
+	s.getsItsShare(t, "/leased", leasedShare(), kept, r, killed*(1+r/20)+b-kept)
+}
