@@ -38,6 +38,9 @@ func (f *fixture) tokens(tenant, id string) int64 {
 	f.t.Helper()
 	f.g.limiter.ForgetAll()
 	v := f.g.Decide(f.t.Context(), &Inbound{Method: "POST", EscapedPath: "/llm", Tenant: tenant, Peek: true, Header: http.Header{}, Cost: 1})
+	if v.Lease != "" {
+		f.t.Error("a look can be settled")
+	}
 	for i := range v.Limits {
 		if v.Limits[i].ID == id {
 			return v.Limits[i].Remaining
