@@ -30,7 +30,7 @@ func WithBudget(ctx context.Context, d time.Duration) (within context.Context, e
 
 // newBudget within another one takes that one's place, so that nobody's timer is made
 // by asking the caller's for Done.
-func newBudget(caller context.Context, d time.Duration) *budget {
+func newBudget(caller context.Context, d time.Duration) *budget { //nolint:contextcheck // the outer budget's own caller
 	deadline := time.Now().Add(d)
 	if outer, ok := caller.(*budget); ok {
 		caller = outer.caller
