@@ -1,6 +1,7 @@
 // Command bench measures headgate's limiter beside its peers, all in one run on one
 // private Redis, prints what came out and what should have, and writes it into a
-// document. It exits with 0 whatever came out.
+// document. It exits with 0 whatever the figures are; only a limit that was exceeded is
+// a failure.
 package main
 
 import (
