@@ -47,7 +47,7 @@ type Server struct {
 	cfg    Config
 	decide decider
 	grpc   *grpc.Server
-	health *healthService
+	health *health
 	done   chan struct{}
 	end    sync.Once
 }
@@ -59,7 +59,8 @@ func New(g decider, c Config) (*Server, error) {
 		return nil, fmt.Errorf("envoy services: %w", err)
 	}
 	c.fillDefaults()
-	s := &Server{cfg: c, decide: g, done: make(chan struct{}), health: newHealthService(g)}
+	s := &Server{cfg: c, decide: g, done: make(chan struct{})}
+	s.health = &health{unready: g.Unready, done: s.done}
 	options, err := s.options()
 	if err != nil {
 		return nil, fmt.Errorf("envoy services: %w", err)
@@ -94,7 +95,6 @@ func (s *Server) options() ([]grpc.ServerOption, error) {
 
 // Serve answers on l until Shutdown or Close.
 func (s *Server) Serve(l net.Listener) error {
-	go s.health.follow(s.done)
 	if err := s.grpc.Serve(l); err != nil && !errors.Is(err, grpc.ErrServerStopped) {
 		return fmt.Errorf("serve grpc: %w", err)
 	}
@@ -125,10 +125,7 @@ func (s *Server) Close() error {
 }
 
 func (s *Server) stopping() {
-	s.end.Do(func() {
-		close(s.done)
-		s.health.Shutdown()
-	})
+	s.end.Do(func() { close(s.done) })
 }
 
 // Names of the metadata that the decide token travels in.

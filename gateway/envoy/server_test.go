@@ -117,6 +117,33 @@ func TestServer_HealthIsTheGatewaysReadiness(t *testing.T) {
 	}
 }
 
+func TestServer_WatchersDoNotHoldUpTheShutdown(t *testing.T) {
+	t.Parallel()
+	s, addr := serve(t, &fakeDecider{}, Config{})
+	health := grpc_health_v1.NewHealthClient(dial(t, addr))
+	for service, want := range map[string]grpc_health_v1.HealthCheckResponse_ServingStatus{"": serving, "other": unknown} {
+		watch, err := health.Watch(t.Context(), &grpc_health_v1.HealthCheckRequest{Service: service})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r, err := watch.Recv(); err != nil || r.GetStatus() != want {
+			t.Fatalf("%q: %v, %v", service, r, err)
+		}
+		defer func() {
+			r, err := watch.Recv()
+			if service == "" && r.GetStatus() != notServing {
+				t.Errorf("the last word is %v, %v", r, err)
+			}
+			if _, err = watch.Recv(); status.Code(err) != codes.Unavailable {
+				t.Errorf("%q: the watch ends with %v", service, err)
+			}
+		}()
+	}
+	if err := s.Shutdown(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestServer_WatchersLearnThatItGotReady(t *testing.T) {
 	t.Parallel()
 	ready := make(chan struct{})
