@@ -40,7 +40,7 @@ type Answer struct {
 // request the limits and who is calling, for a refusal its header fields and
 // body. origin is the request's Origin header, debug that it asked for debugging.
 func (g *Gateway) Answer(v *Verdict, origin string, debug bool) Answer {
-	w := &answerWriter{Answer{Status: http.StatusOK, Header: http.Header{}}}
+	w := &answerWriter{Answer{Status: http.StatusOK, Header: make(http.Header, 16)}}
 	if debug {
 		g.writeVersion(w.Header(), v)
 	}
@@ -55,7 +55,7 @@ func (g *Gateway) Answer(v *Verdict, origin string, debug bool) Answer {
 // Fields are the header fields of Answer alone: for doors that need no body, and
 // cheaper.
 func (g *Gateway) Fields(v *Verdict, origin string, debug bool) http.Header {
-	h := make(http.Header, 12)
+	h := make(http.Header, 16)
 	if debug {
 		g.writeVersion(h, v)
 	}

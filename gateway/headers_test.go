@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"encoding/json"
 	"net/http"
 	"strconv"
 	"testing"
@@ -183,6 +184,26 @@ func TestHeaders_AnyLevelsMakeValidFields(t *testing.T) {
 		limit, err2 := strconv.ParseInt(h.Get("RateLimit-Limit"), 10, 64)
 		if err != nil || err2 != nil || left < 0 || left > limit {
 			rt.Fatalf("%d left of %d", left, limit)
+		}
+	})
+}
+
+// The problem is the JSON that encoding/json makes of it, byte for byte.
+func TestProblem_IsSpelledAsJSON(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(rt *rapid.T) {
+		text := rapid.OneOf(rapid.StringMatching(`[a-z .:"\\<>&é]{0,12}`), rapid.String())
+		p := problem{
+			Type: text.Draw(rt, "type"), Title: text.Draw(rt, "title"), Status: rapid.IntRange(0, 599).Draw(rt, "status"), Detail: text.Draw(rt, "detail"),
+			Code: Code(text.Draw(rt, "code")), RequestID: text.Draw(rt, "id"), Violated: rapid.SliceOfN(text, 0, 3).Draw(rt, "violated"),
+			Reason: text.Draw(rt, "reason"), RetryAfterMS: rapid.Int64().Draw(rt, "ms"),
+		}
+		want, err := json.Marshal(p)
+		if err != nil {
+			rt.Fatal(err)
+		}
+		if got := p.appendTo(nil); string(got) != string(want) {
+			rt.Fatalf("%s\n%s", got, want)
 		}
 	})
 }

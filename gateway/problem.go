@@ -3,6 +3,7 @@ package gateway
 import (
 	"encoding/json"
 	"net/http"
+	"strconv"
 	"strings"
 
 	"github.com/headgate/headgate/limiter"
@@ -40,7 +41,8 @@ func (g *Gateway) writeRefusal(w http.ResponseWriter, v *Verdict, origin string)
 		_, _ = w.Write([]byte(bareBody))
 		return
 	}
-	writeBody(w, v.Status, v.contentType(), v.problem())
+	p := v.problem()
+	writeProblemBody(w, &p)
 }
 
 // contentType is that of a refusal's body.
@@ -86,7 +88,56 @@ func writeProblem(w http.ResponseWriter, code Code, requestID, detail string) {
 		p.Detail = detail
 	}
 	w.Header().Set(headerRequestID, requestID)
-	writeBody(w, p.Status, "application/problem+json", p)
+	writeProblemBody(w, &p)
+}
+
+// appendTo spells the problem as encoding/json does, without asking it: a flood of
+// refusals is mostly these bytes.
+func (p *problem) appendTo(b []byte) []byte {
+	b = appendText(append(b, `{"type":`...), p.Type)
+	b = appendText(append(b, `,"title":`...), p.Title)
+	b = strconv.AppendInt(append(b, `,"status":`...), int64(p.Status), 10)
+	b = appendText(append(b, `,"detail":`...), p.Detail)
+	b = appendText(append(b, `,"code":`...), string(p.Code))
+	b = appendText(append(b, `,"request_id":`...), p.RequestID)
+	for i, id := range p.Violated {
+		if i == 0 {
+			b = append(b, `,"violated-policies":[`...)
+		} else {
+			b = append(b, ',')
+		}
+		b = appendText(b, id)
+	}
+	if len(p.Violated) > 0 {
+		b = append(b, ']')
+	}
+	if p.Reason != "" {
+		b = appendText(append(b, `,"reason":`...), p.Reason)
+	}
+	if p.RetryAfterMS != 0 {
+		b = strconv.AppendInt(append(b, `,"retry_after_ms":`...), p.RetryAfterMS, 10)
+	}
+	return append(b, '}')
+}
+
+// appendText spells a JSON string.
+func appendText(b []byte, text string) []byte {
+	for i := range len(text) {
+		if c := text[i]; c < 0x20 || c > 0x7e || c == '"' || c == '\\' || c == '<' || c == '>' || c == '&' {
+			raw, _ := json.Marshal(text) // a string can be spelled
+			return append(b, raw...)
+		}
+	}
+	return append(append(append(b, '"'), text...), '"')
+}
+
+// writeProblemBody answers with a problem.
+func writeProblemBody(w http.ResponseWriter, p *problem) {
+	h := w.Header()
+	h.Set("Content-Type", "application/problem+json")
+	h.Set("X-Content-Type-Options", "nosniff")
+	w.WriteHeader(p.Status)
+	_, _ = w.Write(append(p.appendTo(make([]byte, 0, 512)), '\n'))
 }
 
 func writeBody(w http.ResponseWriter, status int, contentType string, body any) {
