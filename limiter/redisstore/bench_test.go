@@ -77,3 +77,33 @@ func scriptMicros(b *testing.B, client *redis.Client) float64 {
 }
 
 var limitNames = [...]string{"plan.requests", "shared:search", "route:report.reports", "route:report.burst"}
+
+// BenchmarkLone measures one decision at a time, beside a script that does nothing
+// on the same client.
+func BenchmarkLone(b *testing.B) {
+	url := testkit.RedisURL(b)
+	b.Run("decision", func(b *testing.B) {
+		store := redisstore.New(patientTo(b, url), options)
+		n := policy.Numbers{Tokens: 1, Period: 1000, Burst: 60_000}
+		d := draw(storetest.Draw(tenant, "l", n, 1))
+		b.ReportAllocs()
+		for b.Loop() {
+			if _, err := store.Take(context.Background(), d); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+	b.Run("bare", func(b *testing.B) {
+		client := patientTo(b, url)
+		sha, err := client.ScriptLoad(context.Background(), "return 1").Result()
+		if err != nil {
+			b.Fatal(err)
+		}
+		b.ReportAllocs()
+		for b.Loop() {
+			if err := client.EvalSha(context.Background(), sha, []string{"k"}).Err(); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+}
