@@ -34,7 +34,7 @@ func (s *authorization) Check(ctx context.Context, r *authv3.CheckRequest) (*aut
 	in.Peer, in.PeerTrusted = sourceOf(ctx, r.GetAttributes().GetSource())
 	v := s.decide.Decide(ctx, in)
 	if err := ctx.Err(); err != nil {
-		v.End()
+		v.End() //nolint:contextcheck // what it held is freed although the caller has left
 		return nil, status.FromContextError(err).Err()
 	}
 	answer := s.decide.Answer(&v, in.Header.Get("Origin"), in.Header.Get(fieldDebug) == "1")
@@ -137,12 +137,12 @@ func admitted(answer *gateway.Answer, asked http.Header) *authv3.CheckResponse {
 // denied answers the caller with the bytes of the HTTP doors.
 func denied(v *gateway.Verdict, answer *gateway.Answer) *authv3.CheckResponse {
 	out := &authv3.DeniedHttpResponse{
-		Status: &typev3.HttpStatus{Code: typev3.StatusCode(answer.Status)}, //nolint:gosec // a status of ours
+		Status: &typev3.HttpStatus{Code: typev3.StatusCode(answer.Status)},
 		Body:   string(answer.Body),
 	}
 	each(answer.Header, func(name, value string) { out.Headers = replace(out.Headers, name, value) })
 	return &authv3.CheckResponse{
-		Status:       &rpcstatus.Status{Code: int32(rpcCode(answer.Status)), Message: string(v.Code)}, //nolint:gosec // below 17
+		Status:       &rpcstatus.Status{Code: int32(rpcCode(answer.Status)), Message: string(v.Code)},
 		HttpResponse: &authv3.CheckResponse_DeniedResponse{DeniedResponse: out},
 	}
 }

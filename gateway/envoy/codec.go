@@ -58,7 +58,7 @@ func readRequest(b []byte, to *ratelimitv3.RateLimitRequest) error {
 			to.Descriptors = append(to.Descriptors, &d.descriptor)
 			return d.read(text)
 		case n == 3 && text == nil:
-			to.HitsAddend = uint32(number) //nolint:gosec // the format cuts it so
+			to.HitsAddend = uint32(number)
 		}
 		return nil
 	})
@@ -76,10 +76,11 @@ type readInto struct {
 
 // entry is a new entry of the descriptor.
 func (r *readInto) entry() *commonv3.RateLimitDescriptor_Entry {
-	to, e := &r.descriptor, (*commonv3.RateLimitDescriptor_Entry)(nil)
+	to := &r.descriptor
 	if to.Entries == nil {
 		to.Entries = r.list[:0]
 	}
+	var e *commonv3.RateLimitDescriptor_Entry
 	if n := len(to.GetEntries()); n < usualEntries {
 		e = &r.entries[n]
 	} else {

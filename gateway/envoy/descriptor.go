@@ -70,7 +70,7 @@ func (s *Server) questions(r *ratelimitv3.RateLimitRequest) ([]question, error) 
 func (q *question) hits(d *commonv3.RateLimitDescriptor, ofCall uint32) {
 	q.Hits = int64(ofCall)
 	if own := d.GetHitsAddend(); own != nil {
-		q.Hits = int64(min(own.GetValue(), math.MaxInt64)) //nolint:gosec // bounded
+		q.Hits = int64(min(own.GetValue(), math.MaxInt64))
 		q.zero = own.GetValue() == 0
 		q.Peek = q.zero
 	}

@@ -9,7 +9,7 @@ import (
 // appendResponse writes an answer of the rate limit service, as far as this door
 // fills one in: on the hot path reflection costs as much as the decision.
 func appendResponse(b []byte, r *ratelimitv3.RateLimitResponse) []byte {
-	b = appendNumber(b, 1, uint64(r.GetOverallCode())) //nolint:gosec // an enum of ours
+	b = appendNumber(b, 1, uint64(r.GetOverallCode()))
 	for _, st := range r.GetStatuses() {
 		b = appendMessage(b, 2, st, appendStatus)
 	}
@@ -26,20 +26,20 @@ func appendResponse(b []byte, r *ratelimitv3.RateLimitResponse) []byte {
 }
 
 func appendStatus(b []byte, st *ratelimitv3.RateLimitResponse_DescriptorStatus) []byte {
-	b = appendNumber(b, 1, uint64(st.GetCode())) //nolint:gosec // an enum of ours
+	b = appendNumber(b, 1, uint64(st.GetCode()))
 	if l := st.GetCurrentLimit(); l != nil {
 		b = appendMessage(b, 2, l, appendLimit)
 	}
 	b = appendNumber(b, 3, uint64(st.GetLimitRemaining()))
 	if d := st.GetDurationUntilReset(); d != nil {
-		b = appendMessage(b, 4, uint64(d.GetSeconds()), appendOne) //nolint:gosec // above 0, and whole
+		b = appendMessage(b, 4, uint64(d.GetSeconds()), appendOne)
 	}
 	return b
 }
 
 func appendLimit(b []byte, l *ratelimitv3.RateLimitResponse_RateLimit) []byte {
 	b = appendNumber(b, 1, uint64(l.GetRequestsPerUnit()))
-	b = appendNumber(b, 2, uint64(l.GetUnit())) //nolint:gosec // an enum of ours
+	b = appendNumber(b, 2, uint64(l.GetUnit()))
 	b = appendText(b, 3, l.GetName())
 	if m := l.GetUnitMultiplier(); m != nil {
 		b = appendMessage(b, 4, uint64(m.GetValue()), appendOne)
@@ -80,9 +80,9 @@ func appendMessage[M any](b []byte, field protowire.Number, m M, write func([]by
 		b[start-1] = byte(size)
 		return b
 	}
-	extra := protowire.SizeVarint(uint64(size)) - 1 //nolint:gosec // a length
+	extra := protowire.SizeVarint(uint64(size)) - 1
 	b = append(b, make([]byte, extra)...)
 	copy(b[start+extra:], b[start:start+size])
-	protowire.AppendVarint(b[:start-1], uint64(size)) //nolint:gosec // a length
+	protowire.AppendVarint(b[:start-1], uint64(size))
 	return b
 }

@@ -34,10 +34,10 @@ func (s *rateLimits) ShouldRateLimit(ctx context.Context, r *ratelimitv3.RateLim
 	}
 	verdicts := s.decideAll(ctx, questions)
 	if err := ctx.Err(); err != nil {
-		endAll(verdicts)
+		endAll(verdicts) //nolint:contextcheck // what it held is freed although the caller has left
 		return nil, status.FromContextError(err).Err()
 	}
-	return s.tell(questions, verdicts)
+	return s.tell(questions, verdicts) //nolint:contextcheck // as above
 }
 
 // decideAll decides each descriptor. A call is admitted as a whole or refused as a
@@ -74,13 +74,15 @@ func codeOf(q *question, v *gateway.Verdict) ratelimitv3.RateLimitResponse_Code 
 	if v.Allowed {
 		return okay
 	}
-	if q.zero && v.Status == http.StatusTooManyRequests {
-		switch v.Reason {
-		case limiter.ReasonLimit, limiter.ReasonQuota, limiter.ReasonConcurrency, limiter.ReasonFallback:
-			return okay
-		}
+	if q.zero && usedUp(v.Reason) {
+		return okay
 	}
 	return over
+}
+
+// usedUp reports whether a refusal is that of a limit with nothing left.
+func usedUp(why limiter.Reason) bool {
+	return why == limiter.ReasonLimit || why == limiter.ReasonQuota || why == limiter.ReasonConcurrency || why == limiter.ReasonFallback
 }
 
 // endAll frees what the requests of a call hold that will not go on.

@@ -130,8 +130,8 @@ func (s *Server) stopping() {
 
 // Names of the metadata that the decide token travels in.
 const (
-	tokenField = "x-headgate-decide-token" //nolint:gosec // a name
-	tokenAlias = "x-headgate-token"        //nolint:gosec // a name
+	tokenField = "x-headgate-decide-token"
+	tokenAlias = "x-headgate-token"
 )
 
 // guard lets only those ask who may, and keeps a fault in one call from ending

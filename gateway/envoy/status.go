@@ -80,7 +80,7 @@ func unitOf(kind gateway.LimitKind, window int64) (unit ratelimitv3.RateLimitRes
 }
 
 func clamp(n int64) uint32 {
-	return uint32(min(max(n, 0), math.MaxUint32)) //nolint:gosec // bounded
+	return uint32(min(max(n, 0), math.MaxUint32))
 }
 
 func ceilSeconds(micros int64) int64 { return (micros-1)/1_000_000 + 1 }
