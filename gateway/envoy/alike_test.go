@@ -3,7 +3,10 @@ package envoy
 import (
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"reflect"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -94,8 +97,26 @@ func (f *fixture) overRateLimits(a ask) told {
 	return out
 }
 
+// counts are a gateway's accounts of its decisions.
+func (f *fixture) counts() []string {
+	f.t.Helper()
+	r := httptest.NewRequest(http.MethodGet, "/metrics", nil)
+	r.RemoteAddr = "127.0.0.1:1"
+	w := httptest.NewRecorder()
+	f.g.AdminHandler().ServeHTTP(w, r)
+	var out []string
+	for line := range strings.Lines(w.Body.String()) {
+		for _, name := range []string{"headgate_received_total", "headgate_decisions_total", "headgate_cached_refusals_total"} {
+			if strings.HasPrefix(line, name) {
+				out = append(out, line)
+			}
+		}
+	}
+	return out
+}
+
 // The doors differ in how they ask and in nothing else: the same trace gets the
-// same decisions, fields and bodies, byte for byte.
+// same decisions, fields and bodies, byte for byte, and is counted the same.
 func TestDoors_I21_EnvoysServicesAnswerAsTheHTTPDoors(t *testing.T) {
 	t.Parallel()
 	check, authz, limits := newFixture(t), newFixture(t), newFixture(t)
@@ -121,4 +142,13 @@ func TestDoors_I21_EnvoysServicesAnswerAsTheHTTPDoors(t *testing.T) {
 			}
 		}
 	})
+	want := check.counts()
+	if len(want) < 5 {
+		t.Errorf("little is counted: %q", want)
+	}
+	for name, f := range map[string]*fixture{"authorization": authz, "rate limits": limits} {
+		if got := f.counts(); !slices.Equal(got, want) {
+			t.Errorf("%s counted %q, /v1/check %q", name, got, want)
+		}
+	}
 }

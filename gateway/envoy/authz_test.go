@@ -291,3 +291,31 @@ func TestAuthz_FieldsOfSeveralLinesKeepAll(t *testing.T) {
 		t.Errorf("got %v, want %v", got, want)
 	}
 }
+
+func FuzzInbound(f *testing.F) {
+	f.Add("GET", "/a?b=c", "authorization", "Bearer x", "body", "false", int64(4), true)
+	f.Add("", "#", ":path", "\xff", "", "", int64(-1), false)
+	f.Fuzz(func(t *testing.T, method, path, name, value, body, partial string, size int64, raw bool) {
+		asked := &authv3.AttributeContext_HttpRequest{Method: method, Path: path, Size: size, Body: body}
+		if raw {
+			asked.HeaderMap = &corev3.HeaderMap{Headers: []*corev3.HeaderValue{{Key: name, RawValue: []byte(value)}, {Key: partialBody, Value: partial}}}
+		} else {
+			asked.Headers = map[string]string{name: value, strings.ToLower(partialBody): partial}
+		}
+		in := inboundOf(asked)
+		if strings.ContainsAny(in.EscapedPath, "?#") {
+			t.Fatalf("path %q", in.EscapedPath)
+		}
+		if in.RequestID != "" && !plainID(in.RequestID) {
+			t.Fatalf("request id %q", in.RequestID)
+		}
+		for name := range in.Header {
+			if !fieldName(name) {
+				t.Fatalf("field %q", name)
+			}
+		}
+		if b := in.Body; b != nil && b.Whole && (size > int64(len(b.Peek)) || strings.EqualFold(in.Header.Get(partialBody), "true")) {
+			t.Fatalf("a part is taken for the whole: %+v", b)
+		}
+	})
+}

@@ -23,6 +23,7 @@ import (
 	"testing"
 	"time"
 
+	commonv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
 	authv3 "github.com/envoyproxy/go-control-plane/envoy/service/auth/v3"
 	ratelimitv3 "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"go.uber.org/goleak"
@@ -32,8 +33,10 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/mem"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/headgate/headgate/gateway"
 )
@@ -475,6 +478,47 @@ func TestConfig_AllProblemsAreNamed(t *testing.T) {
 	} {
 		if _, err := New(&fakeDecider{}, c); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q lacks %q", err, want)
+		}
+	}
+}
+
+// bytesCodec sends and receives bytes as they are.
+type bytesCodec struct{}
+
+func (bytesCodec) Name() string { return "proto" }
+
+func (bytesCodec) Marshal(v any) (mem.BufferSlice, error) {
+	return mem.BufferSlice{mem.SliceBuffer(*v.(*[]byte))}, nil
+}
+
+func (bytesCodec) Unmarshal(data mem.BufferSlice, v any) error {
+	*v.(*[]byte) = data.Materialize()
+	return nil
+}
+
+// A caller that puts bytes of no UTF-8 into a field must not make the call fail.
+func TestServer_B4_TextThatIsNotUTF8IsDecided(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	for name, c := range map[string]struct {
+		d    *commonv3.RateLimitDescriptor
+		want ratelimitv3.RateLimitResponse_Code
+	}{
+		"path":   {about("GET", "/ten/@"), over},
+		"method": {about("GE@T", "/ten"), over},
+		"tenant": {descriptor(keyTenant, "ten_a@", keyMethod, "GET", keyPath, "/ten"), over},
+		"key":    {descriptor(keyAPIKey, "@", keyMethod, "GET", keyPath, "/ten"), over},
+		"field":  {descriptor(keyTenant, "ten_a", keyMethod, "GET", keyPath, "/ten", "header:user-agent", "@"), okay},
+	} {
+		raw, err := proto.Marshal(call(c.d))
+		if err != nil {
+			t.Fatal(err)
+		}
+		raw, out := bytes.ReplaceAll(raw, []byte("@"), []byte{0xff}), []byte{}
+		err = f.conn.Invoke(t.Context(), "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit", &raw, &out, grpc.ForceCodecV2(bytesCodec{}))
+		var answer ratelimitv3.RateLimitResponse
+		if err := errors.Join(err, proto.Unmarshal(out, &answer)); err != nil || answer.GetOverallCode() != c.want {
+			t.Errorf("%s: %v, %v", name, &answer, err)
 		}
 	}
 }
