@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"strconv"
+	"time"
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	ratelimitv3 "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
@@ -51,9 +52,10 @@ func (s *rateLimits) decideAll(ctx context.Context, questions []question) []gate
 		verdicts[0] = s.decide.Decide(ctx, &questions[0].Inbound)
 		return verdicts
 	}
-	refused := false
+	refused, start := false, s.now()
 	for i := range questions {
 		look := questions[i].Inbound
+		look.Budget = s.left(start)
 		look.Peek = true
 		verdicts[i] = s.decide.Decide(ctx, &look)
 		refused = refused || codeOf(&questions[i], &verdicts[i]) != okay
@@ -62,10 +64,20 @@ func (s *rateLimits) decideAll(ctx context.Context, questions []question) []gate
 		q := &questions[i]
 		// A refusal is decided as such, so that it is counted and remembered.
 		if !q.Peek && (!refused || codeOf(q, &verdicts[i]) != okay) {
+			q.Budget = s.left(start)
 			verdicts[i] = s.decide.Decide(ctx, &q.Inbound)
 		}
 	}
 	return verdicts
+}
+
+// leastBudget is what a decision gets when those before it in the call have used
+// up the budget: Redis does not answer then, or will soon not be asked any more.
+const leastBudget = time.Millisecond
+
+// left is what is left of the budget of a call that began at start.
+func (s *Server) left(start time.Time) time.Duration {
+	return max(s.cfg.Budget-s.now().Sub(start), leastBudget)
 }
 
 // codeOf is the code of a descriptor. Adding nothing is within every limit that

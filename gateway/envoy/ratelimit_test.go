@@ -6,6 +6,7 @@ import (
 	"math"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -18,6 +19,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
+	"github.com/headgate/headgate/gateway"
 	"github.com/headgate/headgate/policy/feed"
 )
 
@@ -411,6 +413,28 @@ func TestRateLimit_TheBudgetIsEnvoysAndTheFailModeAnswersWithinIt(t *testing.T) 
 		}
 	})
 	f.fails(codes.Unavailable, call(about("GET", "/ten")))
+}
+
+func TestRateLimit_DescriptorsOfOneCallShareTheBudget(t *testing.T) {
+	t.Parallel()
+	now := newClock()
+	var budgets []time.Duration
+	s, err := New(&fakeDecider{decide: func(_ context.Context, in *gateway.Inbound) gateway.Verdict {
+		budgets = append(budgets, in.Budget)
+		now.advance(6 * time.Millisecond)
+		return gateway.Verdict{Allowed: true, Status: http.StatusOK, Deciding: -1}
+	}}, Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = s.Close() }()
+	s.now = now.Now
+	if _, err := (&rateLimits{s}).ShouldRateLimit(t.Context(), call(about("GET", "/ten"), about("GET", "/ten"))); err != nil {
+		t.Fatal(err)
+	}
+	if want := []time.Duration{15e6, 9e6, 3e6, leastBudget}; !slices.Equal(budgets, want) {
+		t.Errorf("budgets %v, want %v", budgets, want)
+	}
 }
 
 func TestRateLimit_ACallerThatLeftHoldsNothing(t *testing.T) {

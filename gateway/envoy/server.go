@@ -38,7 +38,7 @@ const (
 	window            = maxMessage
 	connectionTimeout = 10 * time.Second
 	idleTimeout       = 10 * time.Minute
-	minPing           = 5 * time.Second
+	minPing           = time.Second
 	aliveTime         = 30 * time.Second // until a silent connection is asked whether it lives
 )
 
@@ -48,6 +48,7 @@ type Server struct {
 	decide decider
 	grpc   *grpc.Server
 	health *health
+	now    func() time.Time
 	done   chan struct{}
 	end    sync.Once
 }
@@ -59,7 +60,7 @@ func New(g decider, c Config) (*Server, error) {
 		return nil, fmt.Errorf("envoy services: %w", err)
 	}
 	c.fillDefaults()
-	s := &Server{cfg: c, decide: g, done: make(chan struct{})}
+	s := &Server{cfg: c, decide: g, now: time.Now, done: make(chan struct{})}
 	s.health = &health{unready: g.Unready, done: s.done}
 	options, err := s.options()
 	if err != nil {
@@ -75,7 +76,7 @@ func New(g decider, c Config) (*Server, error) {
 func (s *Server) options() ([]grpc.ServerOption, error) {
 	options := []grpc.ServerOption{
 		grpc.ForceServerCodecV2(newCodec()),
-		grpc.UnaryInterceptor(s.guard),
+		grpc.UnaryInterceptor(s.guard), grpc.StreamInterceptor(s.guardStream),
 		grpc.MaxRecvMsgSize(maxMessage), grpc.MaxHeaderListSize(maxHeaders), grpc.MaxConcurrentStreams(maxStreams),
 		grpc.ConnectionTimeout(connectionTimeout),
 		grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionIdle: idleTimeout, Time: aliveTime}),
@@ -143,11 +144,23 @@ func (s *Server) guard(ctx context.Context, req any, info *grpc.UnaryServerInfo,
 			out, err = nil, status.Error(codes.Internal, "internal error")
 		}
 	}()
-	if info.Server != any(s.health) && !s.mayAsk(ctx) {
-		return nil, status.Error(codes.PermissionDenied,
-			"decisions are given to callers on loopback, with a client certificate, or with the decide token in "+tokenField)
+	if info.Server != any(s.health) && !s.mayAsk(ctx) { // a probe has no token, and learns little
+		return nil, forbidden()
 	}
 	return next(ctx, req)
+}
+
+// guardStream lets only those watch who may ask: a watch costs as long as it lasts.
+func (s *Server) guardStream(srv any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, next grpc.StreamHandler) error {
+	if !s.mayAsk(stream.Context()) {
+		return forbidden()
+	}
+	return next(srv, stream)
+}
+
+func forbidden() error {
+	return status.Error(codes.PermissionDenied,
+		"decisions are given to callers on loopback, with a client certificate, or with the decide token in "+tokenField)
 }
 
 func (s *Server) mayAsk(ctx context.Context) bool {

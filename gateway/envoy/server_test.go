@@ -68,6 +68,13 @@ func TestServer_OnlyThoseWhoMayAsk(t *testing.T) {
 		if status.Code(err) != c.want {
 			t.Errorf("%s, authorization: %v", name, err)
 		}
+		watch, err := grpc_health_v1.NewHealthClient(conn).Watch(ctx, &grpc_health_v1.HealthCheckRequest{})
+		if err == nil {
+			_, err = watch.Recv()
+		}
+		if status.Code(err) != c.want {
+			t.Errorf("%s, watch: %v", name, err)
+		}
 	}
 	// A probe has no token, and learns nothing but whether to send traffic.
 	if _, err := grpc_health_v1.NewHealthClient(conn).Check(t.Context(), &grpc_health_v1.HealthCheckRequest{}); err != nil {
