@@ -98,6 +98,8 @@ func FuzzToken(f *testing.F) {
 	f.Add(good)
 	f.Add([]byte(`{"l":[{"r":1}]}`))
 	f.Add([]byte(`{"b":[{"r":-1}],"q":[{"r":9}]}`))
+	f.Add([]byte(`{"b":[{"r":-1}]}`))
+	f.Add([]byte(`{"q":[{"r":-1}]}`))
 	f.Add([]byte(`null`))
 	f.Fuzz(func(t *testing.T, plain []byte) {
 		token, err := readToken(plain)
