@@ -3,6 +3,7 @@ package redisstore
 import (
 	"context"
 	"net"
+	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -10,9 +11,23 @@ import (
 	"github.com/headgate/headgate/limiter"
 )
 
+// Lines of clock.lua between which the clock is read.
+const (
+	prologueBegin = "-- prologue:"
+	prologueEnd   = "-- end of prologue"
+)
+
 // virtualPrologue takes the time from the caller, and keeps rows for an hour of
 // real time so that only the virtual clock ends them.
 const virtualPrologue = "local now = tonumber(ARGV[2])\nlocal keep = 3600000\n"
+
+// withPrologue is the script's source with other lines in place of those that
+// read the clock.
+func withPrologue(source, lines string) string {
+	before, rest, _ := strings.Cut(source, prologueBegin)
+	_, after, _ := strings.Cut(rest, prologueEnd)
+	return before + lines + after
+}
 
 // NewVirtual makes a Store whose scripts are built from the same sources but go
 // by the given clock, in Unix µs.

@@ -6,7 +6,6 @@ import (
 	_ "embed"
 	"encoding/hex"
 	"fmt"
-	"strings"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -45,26 +44,12 @@ func newScripts(change func(source string) string) scripts {
 	}
 }
 
-// Lines of clock.lua between which the clock is read.
-const (
-	prologueBegin = "-- prologue:"
-	prologueEnd   = "-- end of prologue"
-)
-
 // script is a Lua script known to Redis by the hash of its text.
 type script struct{ source, sha string }
 
 func newScript(source string) script {
 	sum := sha1.Sum([]byte(source)) //nolint:gosec // see above
 	return script{source: source, sha: hex.EncodeToString(sum[:])}
-}
-
-// withPrologue is the script's source with other lines in place of those that
-// read the clock.
-func withPrologue(source, lines string) string {
-	before, rest, _ := strings.Cut(source, prologueBegin)
-	_, after, _ := strings.Cut(rest, prologueEnd)
-	return before + lines + after
 }
 
 // once is a command that is never sent again when nobody knows whether it was
