@@ -110,8 +110,10 @@ func TestWire_R18_TheBellIsOnlyLatency(t *testing.T) {
 
 // TestWire_R051_PublishingLeaksNothing publishes often and counts goroutines,
 // connections and memory before and after.
+//
+//nolint:paralleltest // goroutines and memory of the whole process are counted
 func TestWire_R051_PublishingLeaksNothing(t *testing.T) {
-	r := newRig(t) // alone: it counts the goroutines of the process
+	r := newRig(t)
 	w := r.enforcing(t, 1, defaultPoll)
 	d := r.following(t, defaultPoll, r.keyRecord("k1", 1, policy.KeyActive))
 	untilSubscribed(t, r, 2)
