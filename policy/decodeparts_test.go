@@ -94,16 +94,31 @@ func TestParse_ReadsShareAndIdentityUser(t *testing.T) {
 	}
 }
 
-// Each of these has one thing wrong, and the problem names its field and says
+// badPart is a document with one thing wrong: the problem names its field and says
 // what would be right.
-func TestParse_RefusesBadParts(t *testing.T) {
+type badPart struct{ src, path, want string }
+
+func refusesEach(t *testing.T, parts []badPart) {
+	t.Helper()
+	for _, c := range parts {
+		d, r := Parse([]byte(c.src))
+		if _, ok := problemAt(r.Problems, c.path, c.want); !ok || d != nil {
+			t.Errorf("%s: problems %q, want one at %s with %q", c.src[len(smallest):], r.Problems, c.path, c.want)
+		}
+		for _, p := range r.Problems {
+			if p.Line == 0 {
+				t.Errorf("%v is on no line", p)
+			}
+		}
+	}
+}
+
+func TestParse_RefusesBadPartsOfLimits(t *testing.T) {
 	t.Parallel()
 	limit := func(more string) string {
 		return onRoute("limits: [{name: a, rate: 5/minute, " + more + "}]")
 	}
-	quota := func(more string) string { return onTop("plans: {p: {quota: {amount: 5, " + more + "}}}") }
-	slots := func(more string) string { return onRoute("concurrency: {per: tenant, " + more + "}") }
-	for _, c := range []struct{ src, path, want string }{
+	refusesEach(t, []badPart{
 		{limit("per: \"ip,tenant\""), "routes[0].limits[0].per", "write [ip, tenant]"},
 		{limit("per: []"), "routes[0].limits[0].per", "name at least one dimension"},
 		{limit("per: \"\""), "routes[0].limits[0].per", "must be one of global, tenant"},
@@ -125,6 +140,14 @@ func TestParse_RefusesBadParts(t *testing.T) {
 		{limit("per: tenant, expires_at: 1800000000"), "routes[0].limits[0].expires_at", "must be text"},
 		{limit("per: tenant, expires_at: \"\""), "routes[0].limits[0].expires_at", "a time in UTC such as"},
 		{limit("per: tenant, expires_at: 0001-01-01T00:00:00Z"), "routes[0].limits[0].expires_at", "years 2000 to 9999"},
+	})
+}
+
+func TestParse_RefusesBadPartsOfPlansAndConcurrency(t *testing.T) {
+	t.Parallel()
+	quota := func(more string) string { return onTop("plans: {p: {quota: {amount: 5, " + more + "}}}") }
+	slots := func(more string) string { return onRoute("concurrency: {per: tenant, " + more + "}") }
+	refusesEach(t, []badPart{
 		{quota("period: hour"), "plans.p.quota.period", "one of day, week, month, year, lifetime"},
 		{quota("period: 30d"), "plans.p.quota.period", "one of day, week, month, year, lifetime"},
 		{quota("counts: cost"), "plans.p.quota.period", "is missing"},
@@ -145,6 +168,12 @@ func TestParse_RefusesBadParts(t *testing.T) {
 		{slots("max: 5, lease: 61m"), "routes[0].concurrency.lease", "1h1m must be 1s to 1h"},
 		{slots("max: 5, lease: 5s, burst: 3"), "routes[0].concurrency.burst", "not a known field"},
 		{onRoute("concurrency: {max: 5, lease: 5s}"), "routes[0].concurrency.per", "is missing"},
+	})
+}
+
+func TestParse_RefusesBadPartsOfCostsUsersAndFallbacks(t *testing.T) {
+	t.Parallel()
+	refusesEach(t, []badPart{
 		{onRoute("cost: {}"), "routes[0].cost", "give a whole number, graphql, or reserve and settle_header"},
 		{onRoute("cost: {reserve: 5}"), "routes[0].cost.settle_header", "is missing"},
 		{onRoute("cost: {settle_header: X-Cost}"), "routes[0].cost.reserve", "is missing"},
@@ -168,17 +197,7 @@ func TestParse_RefusesBadParts(t *testing.T) {
 		{strings.Replace(smallest, "{mode: closed}", "{mode: open, fallback: {share: true}}", 1), "routes[0].on_store_failure.fallback.share", "not a known field"},
 		{strings.Replace(smallest, "{mode: closed}", "{mode: closed, fallback: share}", 1), "routes[0].on_store_failure.fallback", "no place under mode closed"},
 		{strings.Replace(smallest, "{mode: closed}", "{mode: open, fallback: Share}", 1), "routes[0].on_store_failure.fallback", "share or unlimited"},
-	} {
-		d, r := Parse([]byte(c.src))
-		if _, ok := problemAt(r.Problems, c.path, c.want); !ok || d != nil {
-			t.Errorf("%s: problems %q, want one at %s with %q", c.src[len(smallest):], r.Problems, c.path, c.want)
-		}
-		for _, p := range r.Problems {
-			if p.Line == 0 {
-				t.Errorf("%v is on no line", p)
-			}
-		}
-	}
+	})
 }
 
 func TestParse_NewListsAndMapsAreBounded(t *testing.T) {

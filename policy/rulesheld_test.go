@@ -206,11 +206,9 @@ func failsAsItMay(t *rapid.T, d *Document, r *Route, met []Limit) {
 	}
 }
 
-// One meaning, many spellings: YAML and JSON, blocks and braces, defaults spelled
-// out or not, dimensions in any order, durations and headers in any writing.
-func TestCanonical_PartsAreTheSameFromEverySpelling(t *testing.T) {
-	t.Parallel()
-	short := `apiVersion: headgate/v1
+// One document, as short as it may be and with every default spelled out in blocks.
+const (
+	shortSpelling = `apiVersion: headgate/v1
 user: {header: X-User}
 replicas_expected: 2
 plans: {p: {limits: [{name: a, per: [tenant, ip], rate: 60/minute}], quota: {amount: 5, period: month}}}
@@ -223,7 +221,8 @@ routes:
   on_store_failure: {mode: open, fallback: share}
 - {name: s, match: [/s], cost: {reserve: 5, settle_header: X-Cost}, on_store_failure: {mode: closed}}
 `
-	long := `# every default, in blocks
+
+	longSpelling = `# every default, in blocks
 replicas_expected: 2
 routes:
   - match: ["/"]
@@ -270,11 +269,17 @@ user:
   header: x-user
 apiVersion: headgate/v1
 `
-	a, r := Parse([]byte(short))
+)
+
+// One meaning, many spellings: YAML and JSON, blocks and braces, defaults spelled
+// out or not, dimensions in any order, durations and headers in any writing.
+func TestCanonical_PartsAreTheSameFromEverySpelling(t *testing.T) {
+	t.Parallel()
+	a, r := Parse([]byte(shortSpelling))
 	if !r.OK() {
 		t.Fatal(r)
 	}
-	b, r := Parse([]byte(long))
+	b, r := Parse([]byte(longSpelling))
 	if !r.OK() {
 		t.Fatal(r)
 	}
