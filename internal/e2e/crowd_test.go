@@ -22,7 +22,7 @@ const (
 type event struct {
 	sent, answered time.Duration // since the crowd began
 	outcome        int
-	took           time.Duration
+	gateway        *Member
 }
 
 // crowd is clients that ask for the same path without a pause.
@@ -33,10 +33,9 @@ type crowd struct {
 	stop  context.CancelFunc
 	wg    sync.WaitGroup
 
-	mu   sync.Mutex
-	log  []event
-	odd  []Answer // what is none of the outcomes
-	left map[int]int
+	mu  sync.Mutex
+	log []event
+	odd []Answer // what is none of the outcomes
 }
 
 // Crowd sets n clients on each gateway of the fleet. They go to where the
@@ -59,10 +58,9 @@ func (c *crowd) run(ctx context.Context, m *Member, client *http.Client) {
 	var mine []event
 	var odd []Answer
 	for ctx.Err() == nil {
-		e := event{sent: time.Since(c.began)}
+		e := event{sent: time.Since(c.began), gateway: m}
 		a := m.CheckContext(context.Background(), client, m.f.Key, c.path)
 		e.answered = time.Since(c.began)
-		e.took = a.Took
 		switch {
 		case a.Status == http.StatusOK && c.open && a.Header.Get("RateLimit") == "":
 			e.outcome = admittedHere
@@ -128,6 +126,11 @@ func (s seen) pick(fits func(event) bool) (out seen) {
 // of picks the events of some outcomes.
 func (s seen) of(outcomes ...int) seen {
 	return s.pick(func(e event) bool { return slices.Contains(outcomes, e.outcome) })
+}
+
+// by picks what some gateways answered.
+func (s seen) by(gateways ...*Member) seen {
+	return s.pick(func(e event) bool { return slices.Contains(gateways, e.gateway) })
 }
 
 // within picks what was sent at or after from and answered before to.

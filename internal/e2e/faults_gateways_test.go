@@ -104,6 +104,7 @@ func TestGateways_I01_TwelveKeepOneHotKeyToItsLimit(t *testing.T) {
 	if f.sum("headgate_local_admissions_total") == 0 {
 		t.Error("no slice of the leased limit was ever spent: it was counted exactly")
 	}
+	f.everythingExpires(t)
 }
 
 // TestGateways_I01_ARollingRestartHandsOutNoFreshBudget stops and kills gateways
