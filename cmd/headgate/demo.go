@@ -45,11 +45,11 @@ func (c *demoCmd) Run(ctx context.Context) error {
 		defer stop()
 	}
 	started := time.Now()
-	d, err := newDemo(c)
+	d, err := newDemo(c) //nolint:contextcheck // what cleans up goes on when the context is over
 	if err != nil {
 		return err
 	}
-	defer d.stop()
+	defer d.stop() //nolint:contextcheck // see above
 	upCtx, cancel := context.WithTimeout(ctx, upTimeout)
 	defer cancel()
 	if err := d.up(upCtx); err != nil {

@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"errors"
-	"fmt"
 	"testing"
 	"time"
 
@@ -19,8 +18,8 @@ import (
 // RedisServer.
 type Node = RedisServer
 
-// clusterNodes, three primaries and a replica of each, is also what a Sentinel
-// topology has: three servers and three Sentinels.
+// topologyNodes are the three primaries of a Cluster with a replica of each, or
+// three servers and three Sentinels.
 const topologyNodes = 6
 
 // planned is one server of a topology before its start.
@@ -32,8 +31,6 @@ type planned struct {
 	sentinel bool
 	lines    []string
 }
-
-func (p *planned) addr() string { return fmt.Sprintf("127.0.0.1:%d", p.port) }
 
 // topology starts the six servers that plan fills in, at once. When another
 // process took one of the ports meanwhile, all begin anew with other ports.

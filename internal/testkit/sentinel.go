@@ -195,8 +195,8 @@ func (s *SentinelSet) agreeOn(addr string, replicas int) error {
 			continue
 		}
 		err := ask(watcher, func(ctx context.Context, c *redis.Client) error {
-			m, err := redis.NewMapStringStringCmd(ctx, "SENTINEL", "MASTER", sentinelName), error(nil)
-			if err = c.Process(ctx, m); err != nil {
+			m := redis.NewMapStringStringCmd(ctx, "SENTINEL", "MASTER", sentinelName)
+			if err := c.Process(ctx, m); err != nil {
 				return err
 			}
 			v := m.Val()
