@@ -215,9 +215,10 @@ func (s *Fleet) inspect(ctx context.Context, h *Health) {
 		s.d.Log.WarnContext(ctx, "Redis cannot be looked over", "error", err)
 		return
 	}
-	for _, found := range found {
-		if found.Severity == policy.SeverityRed && !slices.ContainsFunc(h.Hazards, func(was policy.Hazard) bool { return was.Code == found.Code && was.Server == found.Server }) {
-			s.d.Log.ErrorContext(ctx, "hazard", "code", found.Code, "server", found.Server, "text", found.Text, "mend", found.Mend)
+	for _, z := range found {
+		known := func(was policy.Hazard) bool { return was.Code == z.Code && was.Server == z.Server }
+		if z.Severity == policy.SeverityRed && !slices.ContainsFunc(h.Hazards, known) {
+			s.d.Log.ErrorContext(ctx, "hazard", "code", z.Code, "server", z.Server, "text", z.Text, "mend", z.Mend)
 		}
 	}
 	h.Hazards, h.HazardsAt = found, s.d.now()
