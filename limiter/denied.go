@@ -23,8 +23,8 @@ const (
 // denied remembers refusals, and buckets that would refuse the same request again.
 // What it keeps of a bucket is the level of an answer, as of the time when the call
 // was sent: since then the level can only have been lower than that plus the refill,
-// so whatever costs more would be refused by the store too. Reads take no lock. It is bounded: a newcomer takes the place of whichever
-// entry of its group ends first.
+// so whatever costs more would be refused by the store too. Reads take no lock. It is
+// bounded: a newcomer takes the place of whichever entry of its group ends first.
 type denied struct {
 	seed   maphash.Seed
 	places []atomic.Pointer[denial]  // a power of two of them; empty: remembers nothing
@@ -73,7 +73,7 @@ func (d *denied) hash(key *denyKey) uint64 {
 	if key.quota {
 		h = ^h
 	}
-	h *= 0x9e3779b97f4a7c15
+	h *= 0x9e3779b97f4a7c15 // 2^64 by the golden ratio, odd: neighbours come to lie far apart
 	return h ^ h>>32
 }
 

@@ -14,6 +14,15 @@ const (
 	retryEvery  = 100 * time.Millisecond // rounds while something is to be repeated
 )
 
+// Parts of a lease's time. It is renewed when a third of it is over, so that two
+// thirds are left for renewals that fail and are repeated; what is due soon after a
+// round goes along with it, which saves calls.
+const (
+	renewAfter = 3
+	repeatIn   = 12
+	dueSoon    = 24
+)
+
 // keeper renews the leases of requests that are under way, and releases those whose
 // release failed, all from one goroutine.
 type keeper struct {
@@ -46,7 +55,7 @@ func (k *keeper) add(leases []Lease, now int64) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for _, lease := range leases {
-		h := &heldLease{lease: lease, due: now + lease.HoldMicros/3}
+		h := &heldLease{lease: lease, due: now + lease.HoldMicros/renewAfter}
 		k.held[lease.ID] = h
 		k.rouse(h.due)
 	}
@@ -126,7 +135,7 @@ func (k *keeper) due(now int64) []Lease {
 	defer k.mu.Unlock()
 	var list []Lease
 	for _, h := range k.held {
-		if h.due <= now+h.lease.HoldMicros/24 && !h.flying {
+		if h.due <= now+h.lease.HoldMicros/dueSoon && !h.flying {
 			h.flying = true
 			list = append(list, h.lease)
 		}
@@ -151,13 +160,13 @@ func (k *keeper) landed(leases []Lease, held []bool, now int64) (lost int64) {
 			continue
 		}
 		if held == nil {
-			h.due = now + max(retryEvery.Microseconds(), lease.HoldMicros/12)
+			h.due = now + max(retryEvery.Microseconds(), lease.HoldMicros/repeatIn)
 			continue
 		}
 		if !held[i] && !h.lost {
 			lost++
 		}
-		h.lost, h.due = !held[i], now+lease.HoldMicros/3
+		h.lost, h.due = !held[i], now+lease.HoldMicros/renewAfter
 	}
 	return lost
 }
