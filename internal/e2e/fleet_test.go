@@ -273,7 +273,9 @@ func (m *Member) Restart() {
 
 // Check asks the decisions door about GET path with a key.
 func (m *Member) Check(key, path string) Answer {
-	return m.CheckContext(context.Background(), http.DefaultClient, key, path)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute) // nothing takes that long unless it hangs
+	defer cancel()
+	return m.CheckContext(ctx, http.DefaultClient, key, path)
 }
 
 // CheckContext is Check with a client of the caller's.

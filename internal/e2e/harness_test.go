@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/logging"
 
 	"github.com/headgate/headgate/internal/testkit"
 )
@@ -32,6 +33,7 @@ var binary string
 func TestMain(m *testing.M) { os.Exit(runTests(m)) }
 
 func runTests(m *testing.M) int {
+	logging.Disable() // go-redis would tell of each failed dial
 	dir, err := os.MkdirTemp("", "hge2e-")
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
