@@ -114,8 +114,8 @@ func (d *decoder) text(path string, n *node, into *string) {
 
 // badText says why a text cannot stand in a document; "" when it can.
 func badText(s string) string {
-	if most := 1000; len(s) > most {
-		return fmt.Sprintf("is %d bytes long: at most %d are allowed", len(s), most)
+	if len(s) > maxText {
+		return fmt.Sprintf("is %d bytes long: at most %d are allowed", len(s), maxText)
 	}
 	for _, c := range s {
 		if !textCharacter(c) {

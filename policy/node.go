@@ -19,6 +19,8 @@ const (
 	// maxFields bounds the fields of one map, and maxItems the items of one list.
 	maxFields = maxPlans + 100
 	maxItems  = maxRoutes + 100
+	// maxText bounds a text, in bytes.
+	maxText = 1000
 	// maxProblems is how many problems (and warnings) are told; the rest is counted.
 	maxProblems = 200
 )

@@ -24,7 +24,8 @@ func (n Numbers) Blocked() bool { return n.Tokens == 0 || n.Burst == 0 }
 func (n Numbers) Full() int64 { return n.Burst * n.Period }
 
 // LeasePeriod is how long a slice of a leased limit may be spent after it was
-// debited.
+// debited. A shorter one would have the store asked more often, a longer one would
+// keep more off the burst.
 const LeasePeriod = 50 * time.Millisecond
 
 // LeasedBurst is the burst that a leased limit's bucket has in the store. Tokens

@@ -148,8 +148,8 @@ func (o Override) compile() (*ruling, []Problem) {
 	default:
 		o.compileCount(kind, r, &found)
 	}
-	if len(o.Reason) > 1000 {
-		found.addf("reason", "is %d bytes long: at most 1000 are allowed", len(o.Reason))
+	if len(o.Reason) > maxText {
+		found.addf("reason", "is %d bytes long: at most %d are allowed", len(o.Reason), maxText)
 	}
 	return r, found.all()
 }
