@@ -27,6 +27,19 @@ func (b Bucket) Amend(now, tokens int64) Bucket {
 	return b
 }
 
+// GiveBack is Amend for tokens that were taken at since and not spent: what refills
+// from then until now is taken off them.
+func (b Bucket) GiveBack(now, since, tokens int64) Bucket {
+	b = b.Advance(now, b.Numbers)
+	n, out := b.Numbers, now-since
+	back := min(tokens, n.Burst) * n.Period
+	if out < 0 || out >= ceilDiv(back, n.Tokens) { // out×Tokens may exceed 64 bits
+		return b
+	}
+	b.Units = min(b.Units+back-out*n.Tokens, n.Full())
+	return b
+}
+
 // mulDiv is a×b/c, rounded down, for a and b >= 0 and a result that fits.
 func mulDiv(a, b, c int64) int64 {
 	hi, lo := bits.Mul64(uint64(a), uint64(b))

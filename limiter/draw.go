@@ -114,10 +114,12 @@ type Amendment struct {
 	Quota   bool           // a quota's counter instead of a bucket
 	Start   int64          // the quota's period
 	End     int64
-	// NotAfter, in Unix µs by the store's clock: a correction of a bucket that
-	// arrives later changes nothing. 0: no such time. Slices are given back with
-	// it, because a token that comes back late would exceed the bound.
-	NotAfter int64
+	// Since, in Unix µs by the store's clock, is when the tokens that come back to a
+	// bucket were taken. What refills in the time from then on does not come back:
+	// the bucket has made room for it while they were out, and with it unspent
+	// tokens would add up to more than burst and rate allow. A store's clock before
+	// Since brings nothing back. 0: all comes back. Charges go without.
+	Since int64
 }
 
 // Level is what a store knows of one charge's bucket after deciding.

@@ -3,21 +3,19 @@ package limiter
 import (
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/headgate/headgate/policy"
 )
 
 // Times of slices.
 const (
-	// sliceTau is the longest time from debiting a token in the store to spending
-	// it, or to its being given back there. Over that time the store's bucket may
-	// refill what is still out, so a leased limit's bucket is smaller by as much
-	// (leasedNumbers): then what is admitted keeps to the limit's own bound over
-	// every interval.
-	sliceTau = int64(policy.LeasePeriod / time.Microsecond)
 	// sliceLife is how long a slice is spent for, from the sending of the call that
-	// debited it. The rest up to sliceTau is for the way back of what is left.
+	// debited it. A token is thus spent at most policy.LeasePeriod after its debit,
+	// with room for a caller that is held up after it looked at the clock. Over that
+	// time the store's bucket may refill what is still out, so a leased limit's bucket
+	// is smaller by as much (leasedNumbers): then what is admitted keeps to the limit's
+	// own bound over every interval. What is not spent comes back without the
+	// refill of the time that it was out (Amendment.Since), as if it had never been taken.
 	sliceLife = 40_000
 	// sliceSpan is how much demand a slice is made for.
 	sliceSpan = 25_000
@@ -31,7 +29,7 @@ const (
 )
 
 // leasedNumbers are the numbers of the store's bucket of a leased limit: its burst
-// is reduced by what refills within sliceTau. ok is false when the limit is too
+// is reduced by what refills within policy.LeasePeriod. ok is false when the limit is too
 // small for that: then it is exact.
 func leasedNumbers(n policy.Numbers) (reduced policy.Numbers, ok bool) {
 	burst := n.LeasedBurst()
@@ -232,7 +230,7 @@ func (s *slice) collect(now int64, all bool) (back []Amendment, held bool) {
 	for _, g := range s.retired {
 		if left := g.left.Swap(0); left > 0 {
 			back = append(back, Amendment{
-				Row: s.key.row, Hash: s.key.hash, Numbers: s.numbers, Tokens: left, NotAfter: g.debited + sliceTau,
+				Row: s.key.row, Hash: s.key.hash, Numbers: s.numbers, Tokens: left, Since: g.debited,
 			})
 		}
 	}

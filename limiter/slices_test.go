@@ -155,17 +155,20 @@ func TestSlices_WhatIsUnspentIsGivenBackWhenIdleAndAtTheEnd(t *testing.T) {
 	}
 }
 
-// TestSlices_TokensThatComeBackLateAreLost: the bucket has refilled by then, so they
-// would come on top of the limit.
-func TestSlices_TokensThatComeBackLateAreLost(t *testing.T) {
+// TestSlices_TokensThatComeBackBringNoRefill: what the bucket refilled while they were
+// out stays its own, so that late ones bring less and much later ones nothing.
+func TestSlices_TokensThatComeBackBringNoRefill(t *testing.T) {
 	t.Parallel()
-	c := newCrowd(t, 1, policy.Numbers{Tokens: 1, Period: 50_000, Burst: 100_000})
-	c.heat(t, 0)
-	before := c.level(t)
-	c.clock.Advance(51 * time.Millisecond)
-	c.replicas[0].GiveBack(false)
-	if got := c.level(t); got > before+2 {
-		t.Errorf("%d tokens, %d before: a slice came back after 51 ms", got, before)
+	for _, late := range []time.Duration{41 * time.Millisecond, time.Second, time.Hour} {
+		c := newCrowd(t, 1, policy.Numbers{Tokens: 1, Period: 50_000, Burst: 100_000})
+		c.heat(t, 0)
+		held, before := c.replicas[0].SliceTokens(), c.level(t)
+		c.clock.Advance(late)
+		c.replicas[0].GiveBack(false)
+		want := min(before+max(held, late.Milliseconds()/50), 99_999)
+		if got := c.level(t); got > want || got < want-1 {
+			t.Errorf("after %v: %d tokens, %d and %d out before: want %d", late, got, before, held, want)
+		}
 	}
 }
 
@@ -438,7 +441,7 @@ func TestSlices_RunGivesBackInTheBackground(t *testing.T) {
 	}
 	clock.Advance(41 * time.Millisecond)
 	back := <-store.amended
-	if len(back) != 1 || back[0].Tokens < 1 || back[0].NotAfter == 0 {
+	if len(back) != 1 || back[0].Tokens < 1 || back[0].Since == 0 {
 		t.Errorf("%+v", back)
 	}
 	cancel()

@@ -109,9 +109,6 @@ func (s *Store) correct(now int64, a *limiter.Amendment) {
 		s.recount(now, a)
 		return
 	}
-	if a.NotAfter != 0 && now > a.NotAfter {
-		return
-	}
 	id := a.Row
 	r := s.rows[id]
 	r.mend(now)
@@ -122,6 +119,10 @@ func (s *Store) correct(now int64, a *limiter.Amendment) {
 		b = limiter.FullBucket(now, a.Numbers)
 	default:
 		return // full already
+	}
+	if a.Tokens > 0 && a.Since != 0 {
+		s.put(id, a.Hash, b.GiveBack(now, a.Since, a.Tokens))
+		return
 	}
 	s.put(id, a.Hash, b.Amend(now, a.Tokens))
 }

@@ -210,7 +210,7 @@ func (k *keyspace) packCorrection(r *request, c *correction) {
 	r.arg = appendUint(r.arg, 8, int64(c.Hash))
 	r.arg = appendNumbers(r.arg, c.Numbers)
 	r.arg = appendUint(r.arg, 8, c.Tokens)
-	r.arg = appendUint(r.arg, 8, c.NotAfter)
+	r.arg = appendUint(r.arg, 8, c.Since)
 }
 
 func (k *keyspace) packLease(r *request, l *limiter.Lease, renew bool) {

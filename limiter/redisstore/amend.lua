@@ -6,8 +6,8 @@
 --         of nothing, then the operations, each a byte with its kind and,
 --         little-endian,
 --           1 bucket   row (2, index into KEYS)  limit hash (8)  tokens (6)  period
---                      (6)  burst (6)  correction in tokens (8, signed)  last time
---                      at which it counts (8, 0 for none)
+--                      (6)  burst (6)  correction in tokens (8, signed)  time
+--                      since when what comes back was out (8, 0 for none)
 --           2 quota    key (2)  correction in units (8, signed)  end (8)
 --           3 renew    key (2)  most leases (4)  hold in µs (6)  length of the name
 --                      (1)  name
@@ -26,9 +26,8 @@ if mark and call('EXISTS', mark) == 1 then return pack('<I8B', now, 0) end
 local slots, quotas, renewed = {}, {}, {}
 
 local function bucket()
-  local index, hash, tokens, period, burst, change, before
-  index, hash, tokens, period, burst, change, before, at = unpack(BUCKET, ops, at)
-  if before > 0 and now > before then return end
+  local index, hash, tokens, period, burst, change, since
+  index, hash, tokens, period, burst, change, since, at = unpack(BUCKET, ops, at)
   look(index)
   local b = find(index, hash)
   if not b then
@@ -37,7 +36,10 @@ local function bucket()
     b = rows[index]
   end
   local units, full = refilled(b), b[4] * b[3]
-  if change >= 0 then
+  if change > 0 and since > 0 then
+    local back, gain = min(change, b[4]) * b[3], (now - since) * b[2]
+    if gain >= 0 and gain < back then units = min(units + back - gain, full) end
+  elseif change >= 0 then
     if change * b[3] >= full - units then units = full else units = units + change * b[3] end
   else
     local least = full + b[2] + 1 - EXACT

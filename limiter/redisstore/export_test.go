@@ -117,3 +117,14 @@ func PatientThrough(url string, dial func(ctx context.Context, network, addr str
 	o.Dialer, o.MinIdleConns = dial, 0
 	return newClient(o, kind), nil
 }
+
+// RefundsOf are the corrections that take back a lane's draw after a refusal elsewhere.
+func RefundsOf(d limiter.Draw, out limiter.Outcome) []limiter.Amendment {
+	var back givenBack
+	back.collect(&lanePart{draw: d, outcome: out}, true, true)
+	plain := make([]limiter.Amendment, len(back.corrections))
+	for i := range plain {
+		plain[i] = back.corrections[i].Amendment
+	}
+	return plain
+}

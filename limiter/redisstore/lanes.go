@@ -199,7 +199,7 @@ func (g *givenBack) collect(p *lanePart, enforced, shadows bool) {
 		if c, l := &p.draw.Charges[i], &p.outcome.Levels[i]; wanted(c.Shadow) {
 			tokens := c.Cost + l.Extra
 			g.corrections = append(g.corrections, correction{
-				limiter.Amendment{Row: c.Row, Hash: c.Hash, Numbers: c.Numbers, Tokens: tokens}, l.Overflow,
+				limiter.Amendment{Row: c.Row, Hash: c.Hash, Numbers: c.Numbers, Tokens: tokens, Since: p.outcome.NowMicros}, l.Overflow,
 			})
 			l.Units, l.Extra = min(l.Units+tokens*c.Numbers.Period, c.Numbers.Full()), 0
 		}

@@ -16,7 +16,7 @@ func amendParts() []part {
 		{"ADebtHasABound", debtIsBounded},
 		{"ADebtIsCarriedOverToNewNumbers", debtCarriesOver},
 		{"R036_AnAmendmentIsAppliedOnce", amendedOnce},
-		{"ALateReturnChangesNothing", lateReturn},
+		{"I01_AReturnBringsNoRefill", lateReturn},
 		{"AnAmendmentKeepsTheNumbersInForce", amendKeepsNumbers},
 		{"AQuotaIsCorrectedWithinWhatItCounts", quotaCorrected},
 		{"SeveralCorrectionsAreMadeInTheirOrder", correctionsInOrder},
@@ -124,12 +124,27 @@ func lateReturn(t *testing.T, w World) {
 	n := perSecond(1, 10)
 	w.take(t, Draw(Tenant("ten_a"), "l", n, 10))
 	back := correction(n, 2)
-	back.NotAfter = w.Clock.Now()
+	back.Since = w.Clock.Now()
 	w.amend(t, "", back)
-	w.holds(t, "in time", n, 2*n.Period)
+	w.holds(t, "at once", n, 2*n.Period)
 	w.Clock.Advance(time.Microsecond)
 	w.amend(t, "", back)
-	w.holds(t, "a µs late", n, 2*n.Period+1)
+	w.holds(t, "a µs later", n, 4*n.Period)
+	w.Clock.Advance(2*time.Second - time.Microsecond)
+	w.amend(t, "", back)
+	w.holds(t, "when as much has refilled", n, 6*n.Period-1)
+	w.Clock.Advance(time.Hour)
+	w.take(t, Draw(Tenant("ten_a"), "l", n, 10))
+	w.amend(t, "", back)
+	w.holds(t, "much later", n, 0)
+	back.Since = w.Clock.Now() + 1
+	w.amend(t, "", back)
+	w.holds(t, "by a clock that stepped back", n, 0)
+	back.Since, back.Tokens = w.Clock.Now(), policy.MaxUnits-1
+	w.Clock.Advance(time.Second)
+	w.take(t, Draw(Tenant("ten_a"), "l", n, 1))
+	w.amend(t, "", back)
+	w.holds(t, "more than the burst", n, 9*n.Period)
 }
 
 func amendKeepsNumbers(t *testing.T, w World) {

@@ -72,10 +72,11 @@
 //  16. An id that was applied within the last hour changes nothing, and nothing is mended.
 //     What happens to one older than an hour is not said. On a Cluster an id is
 //     remembered for each lane.
-//  17. Corrections are applied in their order, each on what those before it left. One of
-//     a bucket is passed over, and its row not mended, when NotAfter is set and now > NotAfter.
+//  17. Corrections are applied in their order, each on what those before it left. A return
+//     to a bucket (Tokens > 0) with Since brings min(Tokens, burst)×Period - (now-Since)×tokens
+//     units by the bucket's own numbers, and none when that is below 0 or now < Since.
 //  18. A bucket that is there (after mending) keeps its own numbers, which may be newer than
-//     the amendment's: it is refilled to now, Tokens×its own Period are added, the result is
+//     the amendment's: it is refilled to now, Tokens×its own Period (or rule 17's units) are added, the result is
 //     clamped to full above and to the largest debt below, and its time is now, even if
 //     Tokens is 0. The largest debt of numbers n is policy.MaxUnits-1 - n.Tokens -
 //     n.Burst×n.Period units; carrying over (rule 4) clamps to that of the new numbers.

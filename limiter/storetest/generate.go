@@ -184,9 +184,9 @@ func (tr *trace) amendments() []limiter.Amendment {
 		} else {
 			a.Hash = hash(rapid.SampledFrom(someLimits).Draw(tr.rt, "limit"))
 			a.Numbers = rapid.SampledFrom(tr.numbers).Draw(tr.rt, "numbers")
-			late := rapid.SampledFrom([]int64{-1, 0, 1_000_000}).Draw(tr.rt, "not after")
-			if rapid.IntRange(0, 2).Draw(tr.rt, "in time") == 0 {
-				a.NotAfter = tr.Clock.Now() + late
+			out := rapid.SampledFrom([]int64{-1, 0, 1, 700, 50_000, 3_000_000, 1 << 50}).Draw(tr.rt, "out for")
+			if rapid.Bool().Draw(tr.rt, "was out") {
+				a.Since = tr.Clock.Now() - out
 			}
 		}
 		all = append(all, a)

@@ -45,6 +45,16 @@ func (b *modelBucket) add(tokens int64) {
 	b.clamp()
 }
 
+// giveBack gives tokens that were out for so long, less what refills in that time.
+func (b *modelBucket) giveBack(tokens, out int64) {
+	back := product(min(tokens, b.numbers.Burst), b.numbers.Period)
+	back.Sub(back, product(out, b.numbers.Tokens))
+	if out >= 0 && back.Sign() > 0 {
+		b.units.Add(b.units, back)
+		b.clamp()
+	}
+}
+
 // clamp keeps the units between the largest debt and full.
 func (b *modelBucket) clamp() {
 	floor := big.NewInt(b.numbers.Tokens - (policy.MaxUnits - 1))

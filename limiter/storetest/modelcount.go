@@ -99,7 +99,7 @@ func (m *Model) Amend(now int64, id string, corrections []limiter.Amendment) {
 	for _, a := range corrections {
 		if a.Quota {
 			m.count(quotaLimit(a.Row, a.Hash, a.Start), -a.Tokens)
-		} else if a.NotAfter == 0 || now <= a.NotAfter {
+		} else {
 			m.correct(now, a)
 		}
 	}
@@ -119,6 +119,10 @@ func (m *Model) correct(now int64, a limiter.Amendment) {
 	default:
 		return
 	}
-	b.add(a.Tokens)
+	if a.Tokens > 0 && a.Since != 0 {
+		b.giveBack(a.Tokens, now-a.Since)
+	} else {
+		b.add(a.Tokens)
+	}
 	row[a.Hash] = b
 }
