@@ -12,7 +12,7 @@ import (
 // recordMagic begins every directory record; a new format gets a new word.
 const recordMagic = "hgr1"
 
-// maxRecordBytes bounds a record: the largest real one is below 1 KiB.
+// maxRecordBytes bounds a record. Without overrides the largest is below 1 KiB.
 const maxRecordBytes = 64 << 10
 
 // ErrBadRecord means that bytes are not a directory record; it says nothing of
