@@ -27,7 +27,7 @@ type gatewayCmd struct {
 	RedisNamespace string   `help:"First part of every Redis key." default:"hg"`
 	Deployment     string   `help:"Name of the deployment; policy and keys of another one mean nothing here." default:"default"`
 	PolicyKeyFile  []string `help:"Public key that policy and directory are signed with (PEM); twice while it is being changed." placeholder:"FILE"`
-	StateDir       string   `help:"Folder of this replica alone: its id, the last good policy, known keys." placeholder:"DIR"`
+	StateDir       string   `help:"Folder of this replica alone: its id, the last good policy, known keys, incidents." placeholder:"DIR"`
 	Zone           string   `help:"Where this replica runs, shown in the console."`
 
 	Listen          string        `help:"Address of the reverse proxy." placeholder:"HOST:PORT"`
@@ -46,7 +46,7 @@ type gatewayCmd struct {
 	FallbackEntries   int           `help:"Subjects counted apart while Redis is away." default:"100000"`
 	Drain             time.Duration `help:"Grace for requests in flight when stopping." default:"25s"`
 	LegacyHeaders     bool          `help:"Send RateLimit-Limit, -Remaining and -Reset, too." default:"true" negatable:""`
-	DebugHeader       bool          `help:"Answer X-Headgate-Debug: 1 with the policy version."`
+	DebugHeader       bool          `help:"Answer X-Headgate-Debug: 1 with the policy version and what shadows would have refused."`
 	StripCredential   bool          `help:"Remove the API key before forwarding."`
 	LogLevel          slog.Level    `help:"debug, info, warn or error." default:"info"`
 }

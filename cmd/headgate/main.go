@@ -32,7 +32,7 @@ type cli struct {
 	Config  kong.ConfigFlag  `help:"JSON file with settings by flag name; flags and environment win." placeholder:"FILE"`
 
 	Console  consoleCmd  `cmd:"" help:"Run the web console, its JSON API and its background work."`
-	Gateway  gatewayCmd  `cmd:"" help:"Run one gateway: reverse proxy, forward-auth, JSON decisions, metrics."`
+	Gateway  gatewayCmd  `cmd:"" help:"Run one gateway: reverse proxy, forward-auth, JSON decisions, Envoy's services, metrics."`
 	Migrate  migrateCmd  `cmd:"" help:"Bring the database schema up to date."`
 	User     userCmd     `cmd:"" help:"Create operators and their API tokens."`
 	Keys     keysCmd     `cmd:"" help:"Make the key pair that signs policy and directory."`
