@@ -44,7 +44,7 @@ func keepsTheRules(t *rapid.T, d *Document) {
 	for i := range d.Routes {
 		r := &d.Routes[i]
 		met := limitsMet(d, r)
-		costsFit(t, d, r, met)
+		costsFit(t, r, met)
 		dimensionsFit(t, d, r, met)
 		failsAsItMay(t, d, r, met)
 		if c := r.Concurrency; c != nil && (c.Max < 1 || c.Max > 100_000 || c.Lease < time.Second || c.Lease > time.Hour) {
@@ -113,7 +113,7 @@ func limitsMet(d *Document, r *Route) []Limit {
 }
 
 // costsFit: no cost that could never pass, and room for debts where they arise.
-func costsFit(t *rapid.T, d *Document, r *Route, met []Limit) {
+func costsFit(t *rapid.T, r *Route, met []Limit) {
 	t.Helper()
 	cost := r.Cost
 	if r.GraphQL != nil {

@@ -10,7 +10,7 @@ import (
 // MaxBody is how much of a body is looked at for dimensions, in bytes.
 const MaxBody = 64 << 10
 
-// Body reads at most the first max bytes of r's body and puts them back: whoever
+// Body reads at most so many of the first bytes of r's body and puts them back: whoever
 // reads r.Body afterwards gets every byte, and the same error at the same place.
 // Length, transfer coding and trailers of the request stay as they are. whole
 // reports that peek is all of it. It waits for the client, within the deadlines
@@ -18,19 +18,19 @@ const MaxBody = 64 << 10
 //
 // err is the client's (it went away, or sent a broken body); the request may
 // still be forwarded, and fails there in the same way.
-func Body(r *http.Request, max int64) (peek []byte, whole bool, err error) {
+func Body(r *http.Request, most int64) (peek []byte, whole bool, err error) {
 	if r.Body == nil || r.Body == http.NoBody {
 		return nil, true, nil
 	}
-	// One byte more tells a body of exactly max bytes from a longer one.
-	read, err := io.ReadAll(io.LimitReader(r.Body, max+1))
+	// One byte more tells a body of exactly so many bytes from a longer one.
+	read, err := io.ReadAll(io.LimitReader(r.Body, most+1))
 	rest := io.Reader(r.Body)
 	if err != nil {
 		rest = failing{err}
 	}
 	r.Body = putBack{Reader: io.MultiReader(bytes.NewReader(read), rest), Closer: r.Body}
-	if int64(len(read)) > max {
-		return read[:max:max], false, err
+	if int64(len(read)) > most {
+		return read[:most:most], false, err
 	}
 	return read, err == nil, err
 }

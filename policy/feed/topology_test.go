@@ -75,13 +75,12 @@ func (w *wideRig) publish(version int64, rate int) {
 	})
 }
 
-func (w *wideRig) put(records ...policy.SignedRecord) (place policy.Place) {
+func (w *wideRig) put(records ...policy.SignedRecord) {
 	w.t.Helper()
-	w.patiently("put records", func() (err error) {
-		place, err = w.pub.PutRecords(w.t.Context(), records)
+	w.patiently("put records", func() error {
+		_, err := w.pub.PutRecords(w.t.Context(), records)
 		return err
 	})
-	return place
 }
 
 func (w *wideRig) fill(epoch string, records ...policy.SignedRecord) (place policy.Place) {
