@@ -2,9 +2,11 @@ package e2e_test
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -20,7 +22,7 @@ const (
 
 // event is one request as its client saw it.
 type event struct {
-	sent, answered time.Duration // since the crowd began
+	sent, answered time.Duration // since the fleet began
 	outcome        int
 	gateway        *Member
 }
@@ -32,6 +34,7 @@ type crowd struct {
 	began time.Time
 	stop  context.CancelFunc
 	wg    sync.WaitGroup
+	empty atomic.Bool // somebody was refused: the burst is spent
 
 	mu  sync.Mutex
 	log []event
@@ -42,7 +45,7 @@ type crowd struct {
 // gateway listens now, and wait a moment where it does not.
 func (f *Fleet) Crowd(n int, path string) *crowd {
 	ctx, cancel := context.WithCancel(context.Background())
-	c := &crowd{path: path, open: path == "/shared", began: time.Now(), stop: cancel}
+	c := &crowd{path: path, open: path == "/shared", began: f.began, stop: cancel}
 	f.t.Cleanup(cancel)
 	for _, m := range f.Gateways {
 		client := &http.Client{Timeout: 20 * time.Second, Transport: &http.Transport{MaxIdleConnsPerHost: n}}
@@ -68,6 +71,7 @@ func (c *crowd) run(ctx context.Context, m *Member, client *http.Client) {
 			e.outcome = admitted
 		case a.Status == http.StatusTooManyRequests:
 			e.outcome = refused
+			c.empty.Store(true)
 		case a.Status == http.StatusServiceUnavailable && a.Header.Get("Retry-After") != "":
 			e.outcome = unavailable
 		case a.Status == 0:
@@ -96,8 +100,19 @@ func pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// now is the time on the crowd's clock.
+// now is the time on the clock that all crowds of a fleet have.
 func (c *crowd) now() time.Duration { return time.Since(c.began) }
+
+// drained waits until the crowd has spent the burst.
+func (c *crowd) drained(t testing.TB) {
+	t.Helper()
+	eventually(t, time.Minute, "the burst is spent", func() error {
+		if !c.empty.Load() {
+			return errors.New("nobody was refused")
+		}
+		return nil
+	})
+}
 
 // done lets the clients finish their requests and returns what they saw.
 func (c *crowd) done(t testing.TB) seen {

@@ -123,11 +123,16 @@ func TestSentinel_I05_R05_R047_AFailoverGivesBackWhatItLostAndNoMore(t *testing.
 }
 
 func failover(t *testing.T, fault func(*testkit.Node)) {
-	b, r := sized(300, 1000), sized(100, 300)
+	// What refills while there is no primary must not fill the buckets: then it
+	// would not show that a burst was handed out afresh.
+	hot, lent := sized(bucket{300, 20}, bucket{1000, 50}), sized(bucket{800, 100}, bucket{3000, 300})
 	set := testkit.Sentinel(t, testkit.WithMinReplicas())
-	f := NewFleet(t, set.URL(), hotPolicy(twelve, b, r))
+	f := NewFleet(t, set.URL(), hotPolicy(twelve, hot, lent))
 	f.Start(twelve, unhurried)
 	exactly, leased, shared := f.Crowd(1, "/exact"), f.Crowd(1, "/leased"), f.Crowd(1, "/shared")
+	for _, c := range []*crowd{exactly, leased, shared} {
+		c.drained(t)
+	}
 	old := set.Primary()
 	w := watchReplication(exactly, append([]*testkit.Node{old}, set.Replicas()...))
 	pause(t.Context(), sized(time.Second, 10*time.Second))
@@ -150,9 +155,9 @@ func failover(t *testing.T, fault func(*testkit.Node)) {
 	promoted := w.slave[now.Addr] // it still was a replica then
 
 	s := exactly.done(t)
-	lost := min(b, len(s.of(admitted).sentBefore(dead).answeredAfter(known)))
+	lost := min(hot.burst, len(s.of(admitted).sentBefore(dead).answeredAfter(known)))
 	t.Logf("the new primary knows all that was answered until %s before the fault", killed-known)
-	s.keepsTo(t, "/exact", b, r, lost)
+	s.keepsTo(t, "/exact", hot.burst, hot.rate, lost)
 	if n := len(s.of(admitted).within(dead, promoted)); n > 0 {
 		t.Errorf("%d were admitted on a closed route while there was no primary", n)
 	}
@@ -162,10 +167,10 @@ func failover(t *testing.T, fault func(*testkit.Node)) {
 
 	const slice = 50 * time.Millisecond // for which a slice's tokens are spent after they were debited
 	s = leased.done(t)
-	s.keepsTo(t, "/leased", b, r, min(b, len(s.of(admitted).sentBefore(dead+slice).answeredAfter(known))))
+	s.keepsTo(t, "/leased", lent.burst, lent.rate, min(lent.burst, len(s.of(admitted).sentBefore(dead+slice).answeredAfter(known))))
 	s = shared.done(t)
-	s.keepsTo(t, "/shared", b, r, min(b, len(s.of(admitted).sentBefore(dead).answeredAfter(known))))
-	s.keepsToShares(t, b, r)
+	s.keepsTo(t, "/shared", hot.burst, hot.rate, min(hot.burst, len(s.of(admitted).sentBefore(dead).answeredAfter(known))))
+	s.keepsToShares(t, hot.burst, hot.rate)
 }
 
 // sentBefore picks what was sent before a time.

@@ -23,7 +23,7 @@ func TestFleet_R15_OneCutOffGatewayIsAloneWithItsShare(t *testing.T) {
 	const n, b, r = 3, 300, 90
 	server := testkit.Redis(t)
 	proxy := testkit.Proxy(t, server.Addr)
-	f := NewFleet(t, server.URL, hotPolicy(n, b, r))
+	f := NewFleet(t, server.URL, hotPolicy(n, bucket{b, r}, bucket{b, r}))
 	f.add(proxy.URL, unhurried)
 	f.Start(n-1, unhurried)
 	exactly, shared := f.Crowd(2, "/exact"), f.Crowd(2, "/shared")
@@ -58,7 +58,7 @@ func TestFleet_R15_OneCutOffGatewayIsAloneWithItsShare(t *testing.T) {
 func TestFleet_R11_I05_AFlushGivesBackOneBurstAndNoMore(t *testing.T) {
 	t.Parallel()
 	const b, r = 200, 100
-	f := NewFleet(t, testkit.RedisURL(t), hotPolicy(3, b, r))
+	f := NewFleet(t, testkit.RedisURL(t), hotPolicy(3, bucket{b, r}, bucket{b, r}))
 	f.Start(3, unhurried)
 	flushes := sized(1, 5)
 	c := f.Crowd(2, "/exact")
@@ -98,7 +98,7 @@ func TestFleet_R06_AnIsolatedPrimaryStopsAdmitting(t *testing.T) {
 	t.Parallel()
 	const b, r = 300, 100
 	set := testkit.Sentinel(t, testkit.WithMinReplicas())
-	f := NewFleet(t, set.URL(), hotPolicy(2, b, r))
+	f := NewFleet(t, set.URL(), hotPolicy(2, bucket{b, r}, bucket{b, r}))
 	f.Start(2, unhurried)
 	c := f.Crowd(2, "/exact")
 	replicas := set.Replicas()
@@ -166,7 +166,7 @@ func TestFleet_R040_SixHundredDegradedDecisionsAreCountedAsSixHundred(t *testing
 // while the gateways remember refusals of hours.
 func TestFleet_R049_ARememberedRefusalEndsWithANewLimit(t *testing.T) {
 	t.Parallel()
-	slow := strings.ReplaceAll(hotPolicy(2, 10, 1), "rate: 1/second", "rate: 1/hour")
+	slow := strings.ReplaceAll(hotPolicy(2, bucket{10, 1}, bucket{10, 1}), "rate: 1/second", "rate: 1/hour")
 	f := NewFleet(t, testkit.RedisURL(t), slow)
 	f.Start(2, unhurried)
 	for _, m := range f.Gateways {
@@ -178,7 +178,7 @@ func TestFleet_R049_ARememberedRefusalEndsWithANewLimit(t *testing.T) {
 			return nil
 		})
 	}
-	f.Publish(2, hotPolicy(2, 10, 100))
+	f.Publish(2, hotPolicy(2, bucket{10, 100}, bucket{10, 100}))
 	published := time.Now()
 	for _, m := range f.Gateways {
 		eventually(t, 30*time.Second, "the new limit admits", func() error {
@@ -229,7 +229,7 @@ func TestFleet_R050_AGatewayThatStartsWithoutRedisSaysSoAndWaits(t *testing.T) {
 func TestFleet_R051_R039_PublishingLeaksNothing(t *testing.T) {
 	t.Parallel()
 	server := testkit.Redis(t)
-	f := NewFleet(t, server.URL, hotPolicy(2, 10, 10))
+	f := NewFleet(t, server.URL, hotPolicy(2, bucket{10, 10}, bucket{10, 10}))
 	f.Start(1, unhurried)
 	m := f.Gateways[0]
 	inForce := func(version int) {
@@ -246,7 +246,7 @@ func TestFleet_R051_R039_PublishingLeaksNothing(t *testing.T) {
 	last := 5
 	publish := func(until int) {
 		for v := last; v <= until; v++ {
-			f.Publish(int64(v), hotPolicy(2, 10, 10+v))
+			f.Publish(int64(v), hotPolicy(2, bucket{10, 10 + v}, bucket{10, 10 + v}))
 			inForce(v)
 			m.warm(f.Key)
 		}

@@ -25,9 +25,12 @@ func sized[T any](brief, lengthy T) T {
 // must not make a gateway decide without it.
 const unhurried = "--budget=3s"
 
-// hotPolicy counts /exact and /leased, each b at once and r a second; what is
-// open goes on by its share of the limit.
-func hotPolicy(gateways, b, r int) string {
+// bucket is a limit: burst at once and rate a second.
+type bucket struct{ burst, rate int }
+
+// hotPolicy counts /exact and /shared by one limit each and /leased by another
+// one; /shared goes on by its share of the limit.
+func hotPolicy(gateways int, exact, leased bucket) string {
 	return fmt.Sprintf(`
 apiVersion: headgate/v1
 replicas_expected: %d
@@ -44,7 +47,7 @@ routes:
     match: ["/leased"]
     identity: api_key
     motive: quota
-    limits: [{name: hot, per: tenant, rate: %[3]d/second, burst: %[2]d, sync: leased}]
+    limits: [{name: hot, per: tenant, rate: %[5]d/second, burst: %[4]d, sync: leased}]
     on_store_failure: {mode: closed}
   - name: shared
     match: ["/shared"]
@@ -57,7 +60,7 @@ routes:
     identity: api_key
     motive: fairness
     on_store_failure: {mode: closed}
-`, gateways, b, r)
+`, gateways, exact.burst, exact.rate, leased.burst, leased.rate)
 }
 
 // twelve are the gateways that a limit is tried over.
@@ -86,7 +89,7 @@ func leasedBurst(b, r int) int {
 func TestGateways_I01_TwelveKeepOneHotKeyToItsLimit(t *testing.T) {
 	t.Parallel()
 	b, r := sized(300, 1000), sized(300, 1000)
-	f := NewFleet(t, testkit.RedisURL(t), hotPolicy(twelve, b, r))
+	f := NewFleet(t, testkit.RedisURL(t), hotPolicy(twelve, bucket{b, r}, bucket{b, r}))
 	f.Start(twelve, unhurried)
 	ask := func(path string) seen {
 		c := f.Crowd(sized(2, 4), path)
@@ -112,7 +115,7 @@ func TestGateways_I01_TwelveKeepOneHotKeyToItsLimit(t *testing.T) {
 func TestGateways_I01_ARollingRestartHandsOutNoFreshBudget(t *testing.T) {
 	t.Parallel()
 	b, r := sized(300, 1000), sized(200, 500)
-	f := NewFleet(t, testkit.RedisURL(t), hotPolicy(twelve, b, r))
+	f := NewFleet(t, testkit.RedisURL(t), hotPolicy(twelve, bucket{b, r}, bucket{b, r}))
 	f.Start(twelve, unhurried)
 	exactly, leased := f.Crowd(1, "/exact"), f.Crowd(1, "/leased")
 	killed := 0

@@ -36,6 +36,7 @@ type Fleet struct {
 	Key      string // of the tenant ten_a, whom every gateway knows
 
 	t         testing.TB
+	began     time.Time
 	dir       string
 	redisURL  string
 	private   ed25519.PrivateKey
@@ -71,7 +72,7 @@ type doors struct {
 // NewFleet publishes a policy and a tenant with a key to the Redis behind a URL.
 func NewFleet(t testing.TB, redisURL, document string) *Fleet {
 	t.Helper()
-	f := &Fleet{t: t, dir: t.TempDir(), redisURL: redisURL, Upstream: newUpstream(t)}
+	f := &Fleet{t: t, began: time.Now(), dir: t.TempDir(), redisURL: redisURL, Upstream: newUpstream(t)}
 	_, private, err := ed25519.GenerateKey(rand.Reader)
 	if err != nil {
 		t.Fatal(err)
