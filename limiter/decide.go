@@ -61,7 +61,7 @@ func (l *Limiter) neverPasses(draw *Draw) (Decision, bool) {
 	}
 	for i := range draw.Quotas {
 		if q := &draw.Quotas[i]; !q.Shadow && q.never() {
-			worse(PartQuota, i, q.cap() <= 0)
+			worse(PartQuota, i, q.Cap() <= 0)
 		}
 	}
 	if part == PartNone {
@@ -72,10 +72,11 @@ func (l *Limiter) neverPasses(draw *Draw) (Decision, bool) {
 
 func (c *Charge) never() bool { return c.Numbers.Blocked() || c.Cost > c.Numbers.Burst }
 func (s *Slot) never() bool   { return s.Max < 1 }
-func (q *Quota) never() bool  { return q.Cost > q.cap() }
+func (q *Quota) never() bool  { return q.Cost > q.Cap() }
 
-// cap is how many units a period admits.
-func (q *Quota) cap() int64 {
+// Cap is how many units a period admits: the amount, or Most of a quota that is
+// billed, or as many as can be counted.
+func (q *Quota) Cap() int64 {
 	switch {
 	case !q.Bill:
 		return q.Amount

@@ -186,7 +186,7 @@ func (e *denial) level(now, cost, wait int64) Level {
 }
 
 // refuses reports whether the quota's counter has no room for the cost.
-func (e *denial) refuses(q *Quota) bool { return e.most == q.cap() && q.Cost > e.most-e.used }
+func (e *denial) refuses(q *Quota) bool { return e.most == q.Cap() && q.Cost > e.most-e.used }
 
 // Forget drops what is remembered of refusals of a tenant: call it when its
 // record, its overrides or its state in the store changed.

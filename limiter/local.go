@@ -156,7 +156,7 @@ func (l *Limiter) remember(a *asking, req *Request, r reply, mark uint64) {
 		l.denied.put(&denial{
 			key:  denyKey{row: q.Row, hash: q.Hash, start: q.Start, quota: true},
 			mark: mark, sent: r.sent, received: r.received, until: r.sent + denyShortMicros,
-			used: level.Used, most: q.cap(),
+			used: level.Used, most: q.Cap(),
 		})
 	}
 }

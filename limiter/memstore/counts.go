@@ -71,18 +71,7 @@ func (s *Store) quota(now int64, q *limiter.Quota) limiter.QuotaLevel {
 		c.until = keptUntil(now, 0)
 		s.quotas[of] = c
 	}
-	return limiter.QuotaLevel{Used: c.used, Refused: q.Cost > quotaCap(q)-c.used}
-}
-
-// quotaCap is the units at which a quota refuses.
-func quotaCap(q *limiter.Quota) int64 {
-	switch {
-	case !q.Bill:
-		return q.Amount
-	case q.Most > 0:
-		return q.Most
-	}
-	return policy.MaxUnits - 1
+	return limiter.QuotaLevel{Used: c.used, Refused: q.Cost > q.Cap()-c.used}
 }
 
 // count adds units to a counter, within what it can hold.

@@ -174,15 +174,9 @@ func (k *keyspace) packSlot(r *request, s *limiter.Slot) {
 
 func (k *keyspace) packQuota(r *request, q *limiter.Quota) {
 	r.key(otherKeys, func(b []byte) []byte { return k.appendPart(b, 'q', q.Row, q.Hash, q.Start) })
-	most := q.Amount
-	if q.Bill {
-		if most = q.Most; most == 0 {
-			most = policy.MaxUnits - 1
-		}
-	}
 	r.arg = appendUint(r.arg, 7, q.Cost)
 	r.arg = appendUint(r.arg, 7, q.Amount)
-	r.arg = appendUint(r.arg, 7, most)
+	r.arg = appendUint(r.arg, 7, q.Cap())
 	r.arg = appendUint(r.arg, 8, q.End)
 	r.arg = append(r.arg, flag(q.Shadow, shadowFlag)|flag(q.Bill, billFlag))
 }
