@@ -187,7 +187,7 @@ func (m *Memory) targets() []Target {
 	for _, name := range []string{memoryAddress, memoryTenant} {
 		all = append(all, Target{
 			ID: "T9", What: fmt.Sprintf("Redis a identifier, %s, at %d (redis_rate: %.0f)", name, m.Identifiers, m.Redis[memoryRedisRate]),
-			Wants: "≤ 160 bytes", Met: m.Redis[name] <= 160, Figure: fmt.Sprintf("%.0f bytes", m.Redis[name]),
+			Wants: "≤ 160 bytes", Met: m.Redis[name] <= 160, Figure: fmt.Sprintf("%.1f bytes", m.Redis[name]),
 		})
 	}
 	for _, c := range []struct {

@@ -105,7 +105,7 @@ func TestMemory_JudgesBytesAndFlatness(t *testing.T) {
 		Identifiers: 1000, Redis: map[string]float64{memoryAddress: 160, memoryTenant: 161, memoryRedisRate: 170},
 		Sizes: []int{1, 10, 100}, Denied: []uint64{1 << 20, 10 << 20, 10<<20 + 1<<18}, Fallback: []uint64{10 << 20, 10 << 20, 11 << 20},
 	}
-	want := "T9 met 160 bytes\nT9 NOT MET 161 bytes\nT9 met 1.0 → 10.0 → 10.2 MiB\nT9 NOT MET 10.0 → 10.0 → 11.0 MiB"
+	want := "T9 met 160.0 bytes\nT9 NOT MET 161.0 bytes\nT9 met 1.0 → 10.0 → 10.2 MiB\nT9 NOT MET 10.0 → 10.0 → 11.0 MiB"
 	if got := verdicts(m.targets()); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
