@@ -159,6 +159,24 @@ func TestSettle_ADebtDelaysLaterRequests(t *testing.T) {
 	}
 }
 
+// A cost that an upstream got wrong does not close what all tenants share, and a
+// tenant's own limit for two days at most.
+func TestSettle_AMistakenCostDoesNotCloseALimitForYears(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, widePolicy, http.HandlerFunc(llm))
+	if res := f.do("POST", "/llm", append(bearer(f.key("ten_a", "free")), "Cost", "281474976710655")...); res.StatusCode != 200 {
+		t.Fatalf("first: %d", res.StatusCode)
+	}
+	f.advance(time.Second) // 50 000 tokens for all
+	if res := f.do("POST", "/llm", append(bearer(f.key("ten_b", "free")), "Cost", "50")...); res.StatusCode != 200 {
+		t.Errorf("another tenant: %d %s", res.StatusCode, res.Header.Get("Retry-After"))
+	}
+	f.advance(48 * time.Hour)
+	if got := f.tokens("ten_a", "route:llm.tokens"); got == 0 {
+		t.Error("the tenant's own limit is still closed after two days")
+	}
+}
+
 func TestSettle_AnUpstreamThatFailsCostsWhatWasReserved(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, widePolicy, nil)

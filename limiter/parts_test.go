@@ -267,12 +267,12 @@ func TestSettle_CorrectsWhatCountsCostOnce(t *testing.T) {
 	if got := []int64{after.Levels[0].Remaining(n), after.Levels[1].Remaining(n), after.Quotas[0].Used, after.Quotas[1].Used}; !slices.Equal(got, []int64{80, 99, 20, 1}) {
 		t.Errorf("after giving back 30: %v", got)
 	}
-	if err := r.Settle(context.Background(), "settle-2", &spent, 200); err != nil {
+	if err := r.Settle(context.Background(), "settle-2", &spent, 180); err != nil {
 		t.Fatal(err)
 	}
 	after = r.decide(req)
-	if after.Allowed || after.Levels[0].Units/n.Period != -120 || after.Quotas[0].Used != 220 {
-		t.Errorf("after charging 200 more: %+v", after)
+	if after.Allowed || after.Levels[0].Units/n.Period != -100 || after.Quotas[0].Used != 200 {
+		t.Errorf("after charging 180 more: %+v", after)
 	}
 	if r.Stats().Settled != 4 {
 		t.Errorf("%d settled", r.Stats().Settled)

@@ -3,7 +3,11 @@ package limiter
 import (
 	"context"
 	"fmt"
+
+	"github.com/headgate/headgate/policy"
 )
+
+const dayMicros = 24 * 60 * 60 * 1_000_000
 
 // Settle corrects the cost of an admitted request once it is known: delta is the
 // actual cost less the reserved one. It is applied to all charges and quotas of
@@ -41,7 +45,7 @@ func (l *Limiter) corrections(draw *Draw, delta int64) []Amendment {
 		c := &draw.Charges[i]
 		if !c.PerRequest && !c.Numbers.Blocked() {
 			n, _ := l.numbersOf(c)
-			list = append(list, Amendment{Row: c.Row, Hash: c.Hash, Numbers: n, Tokens: -delta})
+			list = append(list, Amendment{Row: c.Row, Hash: c.Hash, Numbers: n, Tokens: -min(delta, mostSettled(c))})
 		}
 	}
 	for i := range draw.Quotas {
@@ -51,6 +55,22 @@ func (l *Limiter) corrections(draw *Draw, delta int64) []Amendment {
 		}
 	}
 	return list
+}
+
+// mostSettled bounds what one settlement charges to a limit beyond what was
+// reserved, in tokens: what the limit can hold and, where the bucket is a tenant's
+// own, what comes into it in a day. A cost is told by an upstream, and one that got
+// its unit wrong must not close a limit that everybody shares for years.
+func mostSettled(c *Charge) int64 {
+	n := &c.Numbers
+	if c.Row.Tenant == "" {
+		return n.Burst
+	}
+	inADay := int64(policy.MaxUnits)
+	if ahead := dayMicros/n.Period + 1; n.Tokens <= policy.MaxUnits/ahead {
+		inADay = n.Tokens * ahead
+	}
+	return n.Burst + inADay
 }
 
 // Spent is what of a draw the decision spent: nothing when it refused or is
