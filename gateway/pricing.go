@@ -53,6 +53,11 @@ func (g *Gateway) priceQuery(pricer *graphql.Pricer, in *Inbound, v *Verdict) bo
 		v.refuse(CodeQueryTooComplex, usage.OutcomeInvalid)
 		return false
 	}
+	if in.Header.Get("Upgrade") != "" { // what follows in the connection nobody would price
+		v.Detail = "A query whose connection goes on in another protocol cannot be priced."
+		v.refuse(CodeBadQuery, usage.OutcomeInvalid)
+		return false
+	}
 	operations, err := graphql.ParseRequest(in.Method, body.ContentType, body.Peek, in.Query)
 	var cost int64
 	if err == nil {

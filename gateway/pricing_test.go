@@ -107,6 +107,20 @@ func TestPrice_WhatCannotBePricedIsRefusedAndFree(t *testing.T) {
 	}
 }
 
+// A connection that goes on in another protocol carries queries that nobody prices,
+// whatever the first one costs.
+func TestPrice_ConnectionsOfQueriesAreNotUpgraded(t *testing.T) {
+	t.Parallel()
+	upstream := &bodies{}
+	f := newFixture(t, widePolicy, upstream)
+	key := append(bearer(f.key("ten_a", "free")), "Connection", "Upgrade", "Upgrade", "websocket")
+	wantRefusal(t, f.do("GET", "/graphql?query=%7Bme%7D", key...), 400, CodeBadQuery)
+	wantRefusal(t, f.post("/graphql", "application/json", query(`{ me }`), key...), 400, CodeBadQuery)
+	if len(upstream.got) != 0 {
+		t.Errorf("the upstream was sent %q", upstream.got)
+	}
+}
+
 // bomb has 2^40 fields in a few lines.
 func bomb() string {
 	var b strings.Builder
