@@ -22,6 +22,7 @@ type combiner struct {
 	maxWriters int
 	send       func(context.Context, *call) (reply, error)
 	spares     *spares
+	answered   atomic.Bool // the last call was: so there is a connection
 
 	mu      sync.Mutex
 	writers int  // calls in flight or about to be
@@ -139,8 +140,9 @@ func (w *waiter) wait() error {
 	}
 }
 
-// untimed is a timed context as the client needs it: it looks at the deadline, and
-// gives up waiting for a connection when the caller does.
+// untimed is a timed context as the client needs it where it has a connection: it
+// looks at the deadline, and gives up waiting for one when the caller does. Waiting for
+// one to be made takes a timer.
 type untimed struct {
 	context.Context
 	caller context.Context //nolint:containedctx // what makes it one
@@ -155,10 +157,11 @@ func (c *combiner) alone(w *waiter) (limiter.Outcome, error) {
 	call.add(&w.req)
 	var out limiter.Outcome
 	ctx := w.ctx
-	if t, is := ctx.(timed); is {
+	if t, is := ctx.(timed); is && c.answered.Load() {
 		ctx = untimed{ctx, t.Caller()}
 	}
 	answer, err := c.send(ctx, call)
+	c.answered.Store(err == nil)
 	if err == nil {
 		out, err = answer.next(call.shapes[0])
 	}
@@ -226,6 +229,7 @@ func (c *combiner) deliver(batch []*waiter) {
 		call.add(&w.req)
 	}
 	answer, err := c.send(ctx, call)
+	c.answered.Store(err == nil)
 	for i, w := range batch {
 		switch {
 		case err == nil:

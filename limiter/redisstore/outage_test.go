@@ -2,10 +2,14 @@ package redisstore_test
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"math/rand/v2"
+	"net"
 	"os"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -138,6 +142,55 @@ func TestLimiter_R038_AHangingRedisMeansTheFailModeWithinTheBudget(t *testing.T)
 	t.Parallel()
 	o := newOutage(t)
 	o.survives(t, o.server.Pause, o.server.Resume)
+}
+
+// TestLimiter_I06_AConnectionThatIsNeverMadeCostsNoMoreThanTheBudget: a host that is gone
+// refuses nothing, so dialling lasts as long as it may, which is more than a decision.
+func TestLimiter_I06_AConnectionThatIsNeverMadeCostsNoMoreThanTheBudget(t *testing.T) {
+	t.Parallel()
+	s, err := redisstore.Open("redis://"+silentAddress(t), redisstore.Options{Budget: 30 * time.Second}) // and so do dials
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	l, err := limiter.New(limiter.Config{Store: s})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 5 {
+		start := time.Now()
+		if d := (outage{Limiter: l}).decide(closed); !d.Degraded {
+			t.Errorf("%+v", d)
+		}
+		holds(t, "a decision", time.Since(start), budget+slack, 20*time.Second)
+	}
+}
+
+// silentAddress is where nobody answers: the queue of connections is full.
+func silentAddress(t *testing.T) string {
+	t.Helper()
+	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = syscall.Close(fd) })
+	if err := errors.Join(syscall.Bind(fd, &syscall.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}), syscall.Listen(fd, 0)); err != nil {
+		t.Fatal(err)
+	}
+	name, err := syscall.Getsockname(fd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := fmt.Sprintf("127.0.0.1:%d", name.(*syscall.SockaddrInet4).Port)
+	for range 8 {
+		c, err := net.DialTimeout("tcp", address, 300*time.Millisecond)
+		if err != nil {
+			return address
+		}
+		t.Cleanup(func() { _ = c.Close() })
+	}
+	t.Fatal("connections are still being made")
+	return ""
 }
 
 func TestLimiter_R039_ADeadRedisCostsFewConnectionsAndComesBack(t *testing.T) {
