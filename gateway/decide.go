@@ -21,7 +21,8 @@ func (g *Gateway) decide(ctx context.Context, in *Inbound) Verdict {
 	g.metrics.received.Inc()
 	v := Verdict{Deciding: -1, RequestID: in.RequestID, Status: http.StatusOK, Peeked: in.Peek}
 	g.judgeWithin(context.WithoutCancel(ctx), in, &v)
-	if v.Aborted = ctx.Err() != nil; v.Aborted {
+	// A body that breaks off ends the context as well; its caller may still be there.
+	if v.Aborted = ctx.Err() != nil && v.Code != CodeBadRequest; v.Aborted {
 		v.End() //nolint:contextcheck // what is held has to be given back when the caller has left
 	}
 	g.account(&v, start)
@@ -51,7 +52,7 @@ func (g *Gateway) judge(ctx context.Context, in *Inbound, v *Verdict) {
 		return
 	}
 	var ok bool
-	if in.Method, ok = canonicalMethod(in.Method); !ok || asksForTunnel(in.Header) {
+	if in.Method, ok = canonicalMethod(in.Method); !ok || !plainHost(in.Host) || asksForTunnel(in.Header) {
 		v.refuse(CodeBadRequest, usage.OutcomeInvalid)
 		return
 	}

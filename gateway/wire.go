@@ -3,6 +3,7 @@ package gateway
 import (
 	"io"
 	"net/http"
+	"net/netip"
 	"strings"
 	"time"
 )
@@ -30,6 +31,32 @@ func canonicalMethod(method string) (string, bool) {
 		}
 	}
 	return method, true
+}
+
+// plainHost reports whether all programs find the same name in a Host header: a
+// name or an address, with a port or without. Of "a:80:80" some read a, and some no
+// host at all, so that routes of a host could be gone past.
+func plainHost(host string) bool {
+	name, port, _ := strings.Cut(host, ":")
+	if strings.HasPrefix(host, "[") {
+		inner, after, closed := strings.Cut(host[1:], "]")
+		if addr, err := netip.ParseAddr(inner); !closed || err != nil || !addr.Is6() || after != "" && after[0] != ':' {
+			return false
+		}
+		name, port = "", strings.TrimPrefix(after, ":")
+	}
+	for i := range len(port) {
+		if port[i] < '0' || port[i] > '9' {
+			return false
+		}
+	}
+	for i := range len(name) {
+		c := name[i] | 0x20
+		if (c < 'a' || c > 'z') && (name[i] < '0' || name[i] > '9') && strings.IndexByte("-_.", name[i]) < 0 {
+			return false
+		}
+	}
+	return !strings.HasPrefix(name, ".") && !strings.Contains(name, "..")
 }
 
 // asksForTunnel reports whether a request wants to go on in HTTP/2 or TLS inside

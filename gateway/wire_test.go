@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -63,6 +64,40 @@ func TestGateway_A12_WhatIsNoMethodIsRefusedAtTheDecisionsDoor(t *testing.T) {
 	}
 	if _, d, _ := f.ask(fmt.Sprintf(`{"key":%q,"method":"get","path":"/v1/reports/1"}`, key)); d.Route != "report" {
 		t.Errorf("get is decided as %q, want the route of GET", d.Route)
+	}
+}
+
+// TestGateway_A12_AHostThatCanBeReadInTwoWaysIsRefused: an upstream that finds the
+// name of a limited host where no route's host was found serves it past the limit.
+func TestGateway_A12_AHostThatCanBeReadInTwoWaysIsRefused(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, testPolicy, nil)
+	key := f.key("ten_a", "big")
+	for host, status := range map[string]int{
+		"": 200, "api.example": 200, "API.example.:443": 200, "a_b-c": 200, "a:": 200, "192.0.2.1:80": 200, "[2001:db8::1]": 200, "[::1]:80": 200,
+		"a:80:80": 400, "a:b": 400, "a..": 400, ".a": 400, "a, b": 400, "a%2eb": 400, "a/b": 400, "u@a": 400, "::1": 400, "[::1": 400, "[::1]80": 400, "[1.2.3.4]": 400, "é": 400,
+	} {
+		if _, d, _ := f.ask(fmt.Sprintf(`{"key":%q,"method":"GET","path":"/api/x","host":%q}`, key, host)); d.Status != status {
+			t.Errorf("%q: %d %s, want %d", host, d.Status, d.Code, status)
+		}
+	}
+}
+
+// TestGateway_B3_ABodyThatBreaksOffIsToldSo: its caller may have shut down its side
+// alone, and a 499 means nothing to it.
+func TestGateway_B3_ABodyThatBreaksOffIsToldSo(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, widePolicy, nil)
+	conn, err := net.Dial("tcp", f.live().Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	_, _ = io.WriteString(conn, "POST /login HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{\"user")
+	_ = conn.(*net.TCPConn).CloseWrite() //nolint:forcetypeassert // it was dialled as one
+	answer, _ := io.ReadAll(conn)
+	if !bytes.HasPrefix(answer, []byte("HTTP/1.1 400 ")) || !bytes.Contains(answer, []byte("bad-request")) {
+		t.Errorf("answer %.200q", answer)
 	}
 }
 
