@@ -30,6 +30,7 @@ func TestRowKey_IsAsDocumented(t *testing.T) {
 	for want, row := range map[string]limiter.Row{
 		"hg:l:{g}:g:all":                  {Kind: limiter.RowGlobal},
 		"hg:l:{1}:t:ten_abcdefghijklmnop": {Kind: limiter.RowTenant, Tenant: ten},
+
 		"hg:l:{1}:c:" + keyedHash("production", "c", ten, "crd_abc"): {Kind: limiter.RowCredential, Tenant: ten, Subject: "crd_abc"},
 		"hg:l:{1}:d:" + keyedHash("production", "d", ten, "a"):       {Kind: limiter.RowDimension, Tenant: ten, Subject: "a"},
 		"hg:l:{x}:d:" + keyedHash("production", "d", "", "a"):        {Kind: limiter.RowDimension, Subject: "a"},

@@ -306,7 +306,7 @@ func (e ends) untilReachable(t *testing.T) {
 	t.Helper()
 	begun := time.Now()
 	until(t, e.watching.changed, "both ends are answered", func() bool {
-		return e.Status().PolledAt.After(begun) && e.Directory.Stats().Contact.After(begun)
+		return e.Status().PolledAt.After(begun) && e.Stats().Contact.After(begun)
 	})
 }
 
