@@ -32,6 +32,9 @@ func (g *Gateway) viewOf(c *policy.Compiled) *policyView {
 		g.cfg.Log.Error("users cannot be told apart", "error", view.usersErr.Error())
 	}
 	g.view.Store(view)
+	// Refusals are known by a limit's numbers, and those may have been others between
+	// two versions that agree.
+	g.limiter.ForgetAll()
 	return view
 }
 
