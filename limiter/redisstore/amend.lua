@@ -67,6 +67,8 @@ local function renew()
   if ok then
     holdlease(key, lease, micros)
     slots[index] = true
+  elseif call('PTTL', key) == -1 then
+    slots[index] = true
   end
   renewed[#renewed + 1] = ok and '\1' or '\0'
 end

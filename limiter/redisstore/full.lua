@@ -197,7 +197,8 @@ while at <= #requests do decide() end
 
 writerows()
 for index, set in pairs(slots) do
-  if set and set.dirty then expireleases(KEYS[others + index]) end
+  local key = KEYS[others + index]
+  if set and (set.dirty or call('PTTL', key) == -1) then expireleases(key) end
 end
 for index, q in pairs(quotas) do
   local key = KEYS[others + index]

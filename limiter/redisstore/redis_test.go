@@ -3,6 +3,7 @@ package redisstore_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"regexp"
 	"strconv"
 	"sync"
@@ -64,6 +65,34 @@ func TestLimiter_R032_AKeyWithoutTTLIsMendedOnTouch(t *testing.T) {
 		t.Errorf("a planted counter: %+v", out)
 	}
 	r.everyKeyExpires(t)
+}
+
+func TestLimiter_R032_LeasesWithoutTTLAreMendedByRefusalsToo(t *testing.T) {
+	t.Parallel()
+	ctx, d := context.Background(), everything("lease-of-sixteen-0")
+	for touch, refuse := range map[string]func(s *redisstore.Store, d *limiter.Draw) (held bool){
+		"a decision": func(s *redisstore.Store, d *limiter.Draw) bool {
+			out, err := s.Take(ctx, d)
+			return err != nil || out.Admitted
+		},
+		"a renewal": func(s *redisstore.Store, d *limiter.Draw) bool {
+			held, err := s.Renew(ctx, []limiter.Lease{d.Slots[0].Held()})
+			return err != nil || held[0]
+		},
+	} {
+		r := newRig(t)
+		key := r.real.SlotKey(d.Slots[0].Held())
+		until := r.client.Time(ctx).Val().Add(time.Minute).UnixMicro()
+		for i := range d.Slots[0].Max {
+			r.client.ZAdd(ctx, key, redis.Z{Score: float64(until), Member: fmt.Sprint("lease-of-sixteen-", i+1)})
+		}
+		if refuse(r.real, d) {
+			t.Fatalf("%s: there is no place", touch)
+		}
+		if ttl := r.ttl(t, key); ttl <= 0 || ttl > 61*time.Second {
+			t.Errorf("%s: TTL %v, want a minute and 1 s", touch, ttl)
+		}
+	}
 }
 
 func TestLimiter_R032_ARowInTheFutureIsMendedOnTouch(t *testing.T) {
