@@ -188,7 +188,7 @@ func (s seen) span() time.Duration {
 // emptied is from the first answer to the sending of the last request that was
 // refused: over that time the limit was drained to the last token.
 func (s seen) emptied() time.Duration {
-	first, last := s[0].answered, s[0].answered
+	first, last := s[0].answered, time.Duration(0)
 	for _, e := range s {
 		first = min(first, e.answered)
 		if e.outcome == refused {
