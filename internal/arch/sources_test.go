@@ -6,6 +6,7 @@ import (
 	"go/token"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -28,7 +29,7 @@ const (
 func TestSources_StayWithinTheStops(t *testing.T) {
 	t.Parallel()
 	for name, p := range packages(t) {
-		for _, f := range p.GoFiles {
+		for _, f := range slices.Concat(p.GoFiles, p.TestGoFiles, p.XTestGoFiles) {
 			if strings.HasSuffix(f, "_templ.go") || name == "db/gen" {
 				continue
 			}
