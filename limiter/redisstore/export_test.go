@@ -118,6 +118,17 @@ func PatientThrough(url string, dial func(ctx context.Context, network, addr str
 	return newClient(o, kind), nil
 }
 
+// TimeOf is the time that a draw over lanes with these times tells; 0 is one that was
+// not asked.
+func TimeOf(lanes ...int64) int64 {
+	var parts []*lanePart
+	for _, now := range lanes {
+		parts = append(parts, &lanePart{asked: now != 0, outcome: limiter.Outcome{NowMicros: now}})
+	}
+	out := (&Store{}).assemble(&limiter.Draw{}, parts, true)
+	return out.NowMicros
+}
+
 // RefundsOf are the corrections that take back a lane's draw after a refusal elsewhere.
 func RefundsOf(d limiter.Draw, out limiter.Outcome) []limiter.Amendment {
 	var back givenBack

@@ -151,14 +151,17 @@ func shadowRefuses(d *limiter.Draw, out *limiter.Outcome) bool {
 	return false
 }
 
-// assemble is the outcome of the draw from those of its lanes.
+// assemble is the outcome of the draw from those of its lanes. Their servers' clocks
+// may differ: it tells the earliest, so that slices are not younger than they are.
 func (s *Store) assemble(d *limiter.Draw, parts []*lanePart, admitted bool) limiter.Outcome {
 	out := limiter.Outcome{
 		Admitted: admitted, Levels: make([]limiter.Level, len(d.Charges)),
 		Slots: make([]limiter.SlotLevel, len(d.Slots)), Quotas: make([]limiter.QuotaLevel, len(d.Quotas)),
 	}
 	for _, p := range parts {
-		out.NowMicros = max(out.NowMicros, p.outcome.NowMicros)
+		if now := p.outcome.NowMicros; p.asked && (out.NowMicros == 0 || now < out.NowMicros) {
+			out.NowMicros = now
+		}
 		for i, at := range p.charges {
 			if out.Levels[at].Unknown = !p.asked; p.asked {
 				out.Levels[at] = p.outcome.Levels[i]

@@ -31,3 +31,14 @@ func TestI01_RefundsOfAnotherLaneBringNoRefill(t *testing.T) {
 		t.Errorf("counter: %+v, want all of it: it does not refill", got)
 	}
 }
+
+// TestI01_SlicesAreAsOldAsTheEarliestClockSays: servers of a Cluster have clocks of their
+// own, and a slice that seems younger brings refill back.
+func TestI01_SlicesAreAsOldAsTheEarliestClockSays(t *testing.T) {
+	t.Parallel()
+	for _, lanes := range [][]int64{{500}, {500, 600}, {600, 500}, {700, 500, 600}, {500, 0}} {
+		if got := redisstore.TimeOf(lanes...); got != 500 {
+			t.Errorf("lanes %v: %d, want 500", lanes, got)
+		}
+	}
+}
