@@ -46,8 +46,9 @@ func (g *Gateway) seal(v *Verdict, now int64) string {
 }
 
 // Release ends what the token holds. It changes nothing when that has ended
-// already, so it may be repeated, on any replica. errors.Is(err, ErrBadToken)
-// tells a caller's fault from a store that cannot be asked.
+// already, so it may be repeated, on any replica. An error that wraps
+// limiter.ErrStore says that the store cannot be asked; any other one is the
+// caller's fault.
 func (g *Gateway) Release(ctx context.Context, token string) error {
 	t, err := g.sealer.open(token)
 	if err != nil {

@@ -82,7 +82,7 @@ func (e *termsEntry) same(r *policy.TenantRecord) bool {
 func (b *termsBook) compile(r *policy.TenantRecord) (t terms) {
 	var err error
 	if t.overrides, err = policy.CompileOverrides(r.Overrides); err != nil {
-		b.log.Error("overrides of a tenant cannot be used; the values without them hold", "tenant", r.ID, "error", err.Error())
+		b.log.Error("not all overrides of a tenant can be used; the others hold", "tenant", r.ID, "error", err.Error())
 		t.overrides = usable(r.Overrides)
 	}
 	if r.TimeZone != "" {

@@ -137,7 +137,7 @@ func writeProblemBody(w http.ResponseWriter, p *problem) {
 	h.Set("Content-Type", "application/problem+json")
 	h.Set("X-Content-Type-Options", "nosniff")
 	w.WriteHeader(p.Status)
-	_, _ = w.Write(append(p.appendTo(make([]byte, 0, 512)), '\n'))
+	_, _ = w.Write(append(p.appendTo(make([]byte, 0, 512)), '\n')) //nolint:gosec // JSON, in which texts are escaped, and never HTML
 }
 
 func writeBody(w http.ResponseWriter, status int, contentType string, body any) {
