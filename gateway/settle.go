@@ -61,6 +61,7 @@ func (g *Gateway) settleExchange(x *exchange) {
 		g.metrics.settles.WithLabelValues("missing").Inc()
 	default:
 		// The caller's leaving must not keep the cost of what it got from being charged.
-		_ = g.settle(context.Background(), v.settleID, v.spent, s.cost-v.reserve) // counted there
+		// It is said once, so the store need not remember it by a name.
+		_ = g.settle(context.Background(), "", v.spent, s.cost-v.reserve) // counted there
 	}
 }

@@ -1,12 +1,15 @@
 package gateway
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"net/http"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/headgate/headgate/limiter"
 )
 
 // llm answers with a cost in the way that the request asks for.
@@ -136,6 +139,35 @@ func TestSettle_TheUpstreamSaysWhatARequestCost(t *testing.T) {
 }
 
 // What cost more than there was delays the next requests, exactly.
+// namesStore notes the ids of corrections: a store remembers each for an hour.
+type namesStore struct {
+	limiter.Store
+	names chan string
+}
+
+func (s namesStore) Amend(ctx context.Context, id string, corrections []limiter.Amendment) error {
+	s.names <- id
+	return s.Store.Amend(ctx, id, corrections)
+}
+
+// TestSettle_B2_WhatIsSaidOnceIsNotRemembered: only tokens may come back twice.
+func TestSettle_B2_WhatIsSaidOnceIsNotRemembered(t *testing.T) {
+	t.Parallel()
+	names := make(chan string, 2)
+	f := newFixture(t, widePolicy, http.HandlerFunc(llm), func(c *Config) { c.Store = namesStore{c.Store, names} })
+	res := f.do("POST", "/llm", append(bearer(f.key("ten_a", "free")), "Cost", "10")...)
+	if id := <-names; res.StatusCode != 200 || id != "" {
+		t.Errorf("%d, settled under the name %q", res.StatusCode, id)
+	}
+	_, d, _ := f.ask(`{"tenant": "ten_a", "method": "POST", "path": "/llm"}`)
+	if code, p := f.after("/v1/settle", `{"lease": "`+d.Lease+`", "cost": 10}`); code != 204 {
+		t.Fatalf("%d %+v", code, p)
+	}
+	if id := <-names; id == "" {
+		t.Error("a token can be settled twice")
+	}
+}
+
 func TestSettle_ADebtDelaysLaterRequests(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, widePolicy, http.HandlerFunc(llm))
