@@ -105,6 +105,8 @@ func TestGateways_I01_TwelveKeepOneHotKeyToItsLimit(t *testing.T) {
 	ask("/exact", hot).getsItsShare(t, "/exact", exactShare, hot.burst, hot.rate, 0)
 	kept := lent.leased()
 	ask("/leased", lent).getsItsShare(t, "/leased", leasedShare(), kept, lent.rate, lent.burst-kept)
+	t.Logf("%v tokens were taken in %v slices, %v were given back; %v requests were admitted from slices alone", f.sum("headgate_slice_tokens_total"),
+		f.sum("headgate_slices_total"), f.sum("headgate_slice_tokens_returned_total"), f.sum("headgate_local_admissions_total"))
 	if f.sum("headgate_local_admissions_total") == 0 {
 		t.Error("no slice of the leased limit was ever spent: it was counted exactly")
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -48,13 +49,13 @@ func (m *Member) hold(t *testing.T, n int) *held {
 	t.Cleanup(cancel)
 	h := &held{leave: cancel, gone: make(chan struct{}, n)}
 	for range n {
-		h.one(t, ctx, m)
+		h.one(ctx, t, m)
 	}
 	return h
 }
 
 // one takes a place as soon as there is one.
-func (h *held) one(t *testing.T, ctx context.Context, m *Member) {
+func (h *held) one(ctx context.Context, t *testing.T, m *Member) {
 	t.Helper()
 	eventually(t, time.Minute, "a place is free", func() error {
 		ended := make(chan Answer, 1)
@@ -103,7 +104,7 @@ func TestPlaces_R026_AKilledGatewayLeaksNothingBeyondTheLease(t *testing.T) {
 	for range places {
 		<-h.gone
 	}
-	h = b.hold(t, places-1)
+	b.hold(t, places-1)
 	took(t, "places of clients that hung up", time.Since(left), time.Second)
 	for range 2 * places { // an upstream that cuts the connection in the middle
 		if got := b.Proxy(t.Context(), f.Key, "/slots/panic"); got.Status != http.StatusBadGateway {
@@ -148,4 +149,49 @@ func TestPlaces_R028_G06_ASuspendedGatewayFreesNobodysPlace(t *testing.T) {
 		<-h.gone
 	}
 	a.hold(t, places)
+}
+
+// TestPlaces_R027_ReleasesAtAnyGatewayFreeOnePlaceEach takes places at a door that
+// does not see the end, and gives them back at another gateway: twice, and as
+// nobody was given them.
+func TestPlaces_R027_ReleasesAtAnyGatewayFreeOnePlaceEach(t *testing.T) {
+	t.Parallel()
+	document := strings.Replace(placesPolicy, "lease: 2s", "lease: 1h", 1) // nothing is free by itself
+	f := NewFleet(t, testkit.RedisURL(t), document)
+	f.Start(2, unhurried, "--decide-token=shared-by-the-gateways-0123456789")
+	a, b := f.Gateways[0], f.Gateways[1]
+	take := func(m *Member, want int) string {
+		t.Helper()
+		got := m.Check(f.Key, "/slots/x")
+		if got.Status != want {
+			t.Fatalf("status %d, want %d: %s", got.Status, want, got.Body)
+		}
+		return got.Header.Get("X-Headgate-Lease")
+	}
+	var leases []string
+	for range places {
+		leases = append(leases, take(a, http.StatusOK))
+	}
+	for range 3 * places { // refusals free nothing
+		take(b, http.StatusTooManyRequests)
+	}
+	for _, l := range leases {
+		for range 3 {
+			if got := b.release(t.Context(), l); got.Status != http.StatusNoContent {
+				t.Errorf("release: status %d: %s", got.Status, got.Body)
+			}
+		}
+		take(a, http.StatusOK)
+		take(b, http.StatusTooManyRequests)
+	}
+	if got := b.release(t.Context(), "nobody's"); got.Status != http.StatusBadRequest {
+		t.Errorf("release of what is no lease: status %d: %s", got.Status, got.Body)
+	}
+	take(a, http.StatusTooManyRequests)
+}
+
+// release gives a place back.
+func (m *Member) release(ctx context.Context, lease string) Answer {
+	return fetch(ctx, http.DefaultClient, http.MethodPost, "http://"+m.at.Load().Decide+"/v1/release", fmt.Sprintf(`{"lease": %q}`, lease),
+		http.Header{"Content-Type": {"application/json"}})
 }
