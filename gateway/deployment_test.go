@@ -35,7 +35,7 @@ type deployment struct {
 	upstream  *httptest.Server
 	records   []policy.SignedRecord
 	parent    string
-	budget    time.Duration // of decisions; generous unless the test is about it, as this machine is busy
+	budget    time.Duration // of decisions; generous unless the test is about it, because test machines are busy
 	current   policy.SignedPolicy
 	places    *places // what the upstream does below /slots/
 }

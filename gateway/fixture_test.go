@@ -244,7 +244,7 @@ func newFixture(t testing.TB, source string, upstream http.Handler, changes ...f
 		Identity: Identity{ID: "gw_aaaaaaaaaaaaaaaa", Boot: rand.Text()},
 		Listen:   "127.0.0.1:0", Upstream: mustURL(t, f.upstream.URL), LegacyHeaders: true,
 		Now: f.clock, Jitter: func() int64 { return 2 },
-		Budget: 2 * time.Second, // tests of budgets set their own; this machine is busy
+		Budget: 2 * time.Second, // tests of budgets set their own; test machines are busy
 	}
 	for _, change := range changes {
 		change(&cfg)
