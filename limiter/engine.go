@@ -39,8 +39,9 @@ type Config struct {
 	// LeaseGlobal treats every charge of a RowGlobal as leased, and refusals as ones
 	// whose tokens may come back: for a store whose draws touch several shards.
 	LeaseGlobal bool
-	// Replicas is the number of live replicas as last known, for a fallback of
-	// `share`. Default: 1. The larger of it and Request.Expected counts.
+	// Replicas is the number of live replicas as last known: for a fallback of
+	// `share`, where the larger of it and Request.Expected counts, and for the size
+	// of slices. It is asked often and must not block. Default: 1.
 	Replicas func() int
 	// Cause names the cause of a store's error in one word, for Decision.Cause and
 	// incidents. Default: "unavailable".

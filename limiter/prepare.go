@@ -123,7 +123,7 @@ func (l *Limiter) addSlice(a *asking, c *Charge, now int64) {
 	if l.slices.isClosed() {
 		return
 	}
-	if size := s.claim(now, c.Numbers); size > 0 {
+	if size := s.claim(now, c.Numbers, l.cfg.Replicas()); size > 0 {
 		c.Extra = size
 		a.claims = append(a.claims, claim{s, at})
 	}

@@ -25,7 +25,7 @@ const (
 
 const (
 	minSlice  = 2 // tokens below which a slice is not worth while
-	shareOfIt = 4 // a slice takes at most one part in so many of what the bucket holds
+	shareOfIt = 4 // of as many parts of what the bucket holds, each replica may take one into a slice
 )
 
 // leasedNumbers are the numbers of the store's bucket of a leased limit: its burst
@@ -133,15 +133,16 @@ func (s *slice) replace(g *grant, now int64) {
 }
 
 // claim says how many tokens to fetch, and reserves the one refill that may be
-// under way; 0: fetch none. A caller that gets more must call deliver.
-func (s *slice) claim(now int64, n policy.Numbers) int64 {
+// under way; 0: fetch none. A caller that gets more must call deliver. As the bucket
+// empties, what so many replicas hold unspent is kept small against what it has.
+func (s *slice) claim(now int64, n policy.Numbers, replicas int) int64 {
 	if s.next.Load() != nil || !s.refilling.CompareAndSwap(false, true) {
 		return 0
 	}
 	s.mu.Lock()
 	s.renumber(n, now)
 	s.measure(now)
-	size := min(int64(s.demand*sliceSpan), s.known/shareOfIt)
+	size := min(int64(s.demand*sliceSpan), s.known/(shareOfIt*int64(max(1, replicas))))
 	s.mu.Unlock()
 	if size < minSlice {
 		s.refilling.Store(false)

@@ -114,7 +114,7 @@ func (s *sliceSet) setClosed(closed bool) {
 func (l *Limiter) fetchAhead(s *slice, c *Charge) {
 	now := l.clock.micros()
 	n, _ := l.numbersOf(c)
-	size := s.claim(now, n)
+	size := s.claim(now, n, l.cfg.Replicas())
 	if size == 0 {
 		return
 	}

@@ -201,6 +201,29 @@ func TestSlices_ShrinkToExactAsTheBucketEmpties(t *testing.T) {
 	}
 }
 
+// TestSlices_ManyReplicasHoldAsLittleAsOne: what all of them hold unspent when the bucket
+// runs empty is lost to callers elsewhere.
+func TestSlices_ManyReplicasHoldAsLittleAsOne(t *testing.T) {
+	t.Parallel()
+	for replicas, most := range map[int]int64{0: 5000, 1: 5000, 12: 416} {
+		c := newCrowd(t, 0, policy.Numbers{Tokens: 1, Period: 50_000, Burst: 20_000})
+		l, err := limiter.New(limiter.Config{Store: c.store, Now: c.clock.Time, Budget: time.Minute, Replicas: func() int { return replicas }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		l.Inline()
+		c.replicas = append(c.replicas, l)
+		c.heat(t, 0)
+		for range 4000 {
+			c.ask(t, 0, 1)
+			c.clock.Advance(2 * time.Microsecond)
+			if held := l.SliceTokens(); held > 2*most {
+				t.Fatalf("%d replicas: %d tokens in two slices of one, want at most %d each", replicas, held, most)
+			}
+		}
+	}
+}
+
 func TestSlices_OneOnAQuietLimitIsExactAndKnowsItsLevel(t *testing.T) {
 	t.Parallel()
 	c := newCrowd(t, 1, perMilli(1, 1000))
