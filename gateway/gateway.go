@@ -163,15 +163,15 @@ func (g *Gateway) directoryRead() bool {
 
 // requestID keeps a trusted proxy's request id if it is one, else makes one.
 func requestID(header http.Header, trusted bool) string {
-	if id := header.Get(headerRequestID); trusted && validRequestID(id) {
+	if id := header.Get(headerRequestID); trusted && ValidRequestID(id) {
 		return id
 	}
 	return rand.Text()
 }
 
-// validRequestID reports whether id matches [A-Za-z0-9_-]{8,64}: nothing that
+// ValidRequestID reports whether id matches [A-Za-z0-9_-]{8,64}: nothing that
 // could break a log line or a header.
-func validRequestID(id string) bool {
+func ValidRequestID(id string) bool {
 	if len(id) < 8 || len(id) > 64 {
 		return false
 	}

@@ -101,7 +101,7 @@ func TestProxy_RequestIDIsKeptFromTrustedProxiesAlone(t *testing.T) {
 	} {
 		res := f.do("GET", "/public/x", "Peer", c.peer, headerRequestID, c.sent)
 		got := res.Header.Get(headerRequestID)
-		if (got == c.sent) != c.kept || !validRequestID(got) {
+		if (got == c.sent) != c.kept || !ValidRequestID(got) {
 			t.Errorf("%q from %s became %q", c.sent, c.peer, got)
 		}
 	}

@@ -48,7 +48,7 @@ func (s *authorization) Check(ctx context.Context, r *authv3.CheckRequest) (*aut
 func inboundOf(asked *authv3.AttributeContext_HttpRequest) *gateway.Inbound {
 	in := &gateway.Inbound{Method: asked.GetMethod(), Host: asked.GetHost(), Header: headerOf(asked)}
 	in.EscapedPath, in.Query = targetOf(asked.GetPath())
-	if id := in.Header.Get(fieldRequestID); plainID(id) {
+	if id := in.Header.Get(fieldRequestID); gateway.ValidRequestID(id) {
 		in.RequestID = id // Envoy has made it, or lets it pass on purpose
 	}
 	in.Body = bodyOf(asked, in.Header)
@@ -162,11 +162,4 @@ func rpcCode(status int) codes.Code {
 		return codes.InvalidArgument
 	}
 	return codes.PermissionDenied
-}
-
-// plainID reports whether a request id can stand in logs and headers.
-func plainID(id string) bool {
-	return len(id) >= 8 && len(id) <= 64 && strings.IndexFunc(id, func(c rune) bool {
-		return (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && c != '_' && c != '-'
-	}) < 0
 }

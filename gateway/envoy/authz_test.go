@@ -11,6 +11,8 @@ import (
 	authv3 "github.com/envoyproxy/go-control-plane/envoy/service/auth/v3"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+
+	"github.com/headgate/headgate/gateway"
 )
 
 // check describes a request as Envoy does.
@@ -306,7 +308,7 @@ func FuzzInbound(f *testing.F) {
 		if strings.ContainsAny(in.EscapedPath, "?#") {
 			t.Fatalf("path %q", in.EscapedPath)
 		}
-		if in.RequestID != "" && !plainID(in.RequestID) {
+		if in.RequestID != "" && !gateway.ValidRequestID(in.RequestID) {
 			t.Fatalf("request id %q", in.RequestID)
 		}
 		for name := range in.Header {
