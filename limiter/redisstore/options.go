@@ -15,7 +15,7 @@ const (
 	dialTimeout = 100 * time.Millisecond
 	ioTimeout   = 50 * time.Millisecond
 	poolTimeout = 25 * time.Millisecond
-	poolSize    = 16
+	poolSize    = 24
 )
 
 // Options name where a Store's rows lie, and what it costs at most.
@@ -68,7 +68,8 @@ func decisionOptions(url string, opts Options) (*redis.UniversalOptions, Kind, e
 
 // fitDecisions makes options fit for decisions: a call ends with its context,
 // nothing is ever retried (a replayed script would charge twice), and the
-// number of connections to a node has a hard bound, pool_size in the URL or 16.
+// number of connections to a node has a hard bound, pool_size in the URL or 24. No
+// more than half of them carry calls (see gates).
 func fitDecisions(o *redis.UniversalOptions) {
 	if o.PoolSize == 0 {
 		o.PoolSize = poolSize

@@ -30,6 +30,7 @@ type Store struct {
 	// together there is one.
 	lanes  []combiner
 	shards *shards // of a Cluster, else nil
+	gates  *gates  // nil: the client has no bound on its connections
 	spares *spares
 
 	refunds sync.WaitGroup
@@ -40,6 +41,7 @@ type Store struct {
 // does not connect: an unreachable Redis shows at the first call.
 func New(client redis.UniversalClient, opts Options) *Store {
 	s := &Store{client: client, opts: opts.withDefaults(), room: make(chan struct{}, maxRefunds), spares: newSpares()}
+	s.gates = newGates(client, s.opts.Writers)
 	s.keys = newKeyspace(s.opts.Namespace, s.opts.Deployment)
 	s.scripts = newScripts(func(source string) string { return source })
 	lanes := 1
@@ -115,11 +117,25 @@ func (s *Store) run(ctx context.Context, lane int, what *script, keys [][]string
 	if s.clock != nil {
 		args = append(args, s.clock())
 	}
-	text, err := what.run(ctx, s.client, keys, args...)
+	text, err := s.gated(ctx, what, keys, args...)
 	if s.shards != nil {
 		err = s.shards.leave(lane, err)
 	}
 	return text, err
+}
+
+// gated makes the call when there is a connection for it.
+func (s *Store) gated(ctx context.Context, what *script, keys [][]string, args ...any) (string, error) {
+	g, err := s.gates.of(ctx, firstKey(keys))
+	if err != nil {
+		return "", err
+	}
+	amends := what == &s.scripts.amend
+	if err := g.enter(ctx, amends); err != nil {
+		return "", err
+	}
+	defer g.leave(amends)
+	return what.run(ctx, s.client, keys, args...)
 }
 
 func storeError(action string, err error) error {
