@@ -29,7 +29,7 @@ func (g *Gateway) AdminHandler() http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(g.metrics.registry, promhttp.HandlerOpts{}))
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
-		writeBody(w, http.StatusOK, "application/json", map[string]string{"status": "ok"})
+		writeJSON(w, http.StatusOK, map[string]string{"status": "ok"})
 	})
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
 		r := g.readiness()
@@ -38,7 +38,7 @@ func (g *Gateway) AdminHandler() http.Handler {
 			status = http.StatusServiceUnavailable
 		}
 		w.Header().Set("Cache-Control", "no-store")
-		writeBody(w, status, "application/json", r)
+		writeJSON(w, status, r)
 	})
 	mux.HandleFunc("GET /incidents", func(w http.ResponseWriter, _ *http.Request) {
 		list := g.allIncidents()
@@ -46,7 +46,7 @@ func (g *Gateway) AdminHandler() http.Handler {
 			list = []incident{}
 		}
 		w.Header().Set("Cache-Control", "no-store")
-		writeBody(w, http.StatusOK, "application/json", map[string][]incident{"incidents": list})
+		writeJSON(w, http.StatusOK, map[string][]incident{"incidents": list})
 	})
 	return mux
 }

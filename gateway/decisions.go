@@ -127,7 +127,7 @@ func (g *Gateway) serveDecide(w http.ResponseWriter, r *http.Request) {
 	debug := g.cfg.DebugHeader && r.Header.Get(headerDebug) == "1"
 	w.Header().Set(headerRequestID, id)
 	w.Header().Set("Cache-Control", "no-store")
-	writeBody(w, http.StatusOK, "application/json", g.decisionOf(&v, debug))
+	writeJSON(w, http.StatusOK, g.decisionOf(&v, debug))
 }
 
 // readQuestion reads the body strictly: an unknown member, one in other letters

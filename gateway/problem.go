@@ -140,13 +140,13 @@ func writeProblemBody(w http.ResponseWriter, p *problem) {
 	_, _ = w.Write(append(p.appendTo(make([]byte, 0, 512)), '\n')) //nolint:gosec // JSON, in which texts are escaped, and never HTML
 }
 
-func writeBody(w http.ResponseWriter, status int, contentType string, body any) {
+func writeJSON(w http.ResponseWriter, status int, body any) {
 	raw, err := json.Marshal(body)
 	if err != nil { // plain structs of strings and integers
 		http.Error(w, "internal error", http.StatusInternalServerError)
 		return
 	}
-	w.Header().Set("Content-Type", contentType)
+	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	w.WriteHeader(status)
 	_, _ = w.Write(append(raw, '\n'))
