@@ -68,9 +68,6 @@ func (r *RedisServer) PID() int { return r.srv.Process.PID() }
 // Kill ends the server as kill -9 does; what it held is lost.
 func (r *RedisServer) Kill() { r.srv.Process.Kill() }
 
-// Stop shuts the server down in order; what it held is lost.
-func (r *RedisServer) Stop() { r.srv.Stop() }
-
 // Start starts the server again, empty, on the same port. A server that still
 // runs is killed first.
 func (r *RedisServer) Start() {
