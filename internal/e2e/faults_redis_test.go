@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -243,8 +242,11 @@ func TestRedis_R01ToR19_EachIllnessIsNamedBoundedAndOver(t *testing.T) {
 			i := newIll(t, illness.lines)
 			before := i.m.metric("process_open_fds")
 			illness.spoil(t, i)
-			i.degrades(t, illness.cause)
-			answersByFailMode(t, i.m, i.fleet.Key)
+			longest := max(i.degrades(t, illness.cause), answersByFailMode(t, i.m, i.fleet.Key))
+			took(t, "the longest request without Redis", longest, 50*time.Millisecond)
+			if longest > 2*time.Second { // a busy machine may make 25 ms long, but not that long
+				t.Errorf("a request waited %s for a Redis that does not answer", longest)
+			}
 			if n := i.m.metric("go_goroutines"); n > 300 {
 				t.Errorf("%v goroutines", n)
 			}
@@ -283,17 +285,18 @@ func decided(m *Member, key string) error {
 	return nil
 }
 
-// degrades wants the gateway to notice, and to name the cause in its metrics and
-// in what it tells of its readiness.
-func (i *ill) degrades(t *testing.T, cause string) {
+// degrades wants the gateway to notice, and to name the cause in its metrics. It returns the longest wait of a request.
+func (i *ill) degrades(t *testing.T, cause string) (longest time.Duration) {
 	t.Helper()
 	eventually(t, 30*time.Second, "the cause is named", func() error {
 		a := i.m.Check(i.fleet.Key, "/x")
+		longest = max(longest, a.Took)
 		if i.m.metric("headgate_store_errors_total", `cause="`+cause+`"`) == 0 || i.m.metric("headgate_degraded_total", `cause="`+cause+`"`) == 0 {
 			return fmt.Errorf("status %d; %s", a.Status, errorsOf(i.m))
 		}
 		return nil
 	})
+	return longest
 }
 
 // errorsOf are the lines of the metrics that tell causes.
@@ -308,14 +311,14 @@ func errorsOf(m *Member) string {
 }
 
 // answersByFailMode holds what callers get meanwhile: 503 where a route is
-// closed, what the fallback has where it is open, and no invented number.
-func answersByFailMode(t *testing.T, m *Member, key string) {
+// closed, what the fallback has where it is open, and no invented number. It
+// returns the longest wait.
+func answersByFailMode(t *testing.T, m *Member, key string) (longest time.Duration) {
 	t.Helper()
-	var waits []time.Duration
 	statuses := map[int]int{}
 	for range 15 {
 		closed, open := m.Check(key, "/x"), m.Check(key, "/open")
-		waits = append(waits, closed.Took, open.Took)
+		longest = max(longest, closed.Took, open.Took)
 		after, err := strconv.Atoi(closed.Header.Get("Retry-After"))
 		if closed.Status != http.StatusServiceUnavailable || err != nil || after < 1 || after > 3 ||
 			!strings.Contains(string(closed.Body), "#temporary-reduced-capacity") {
@@ -331,12 +334,7 @@ func answersByFailMode(t *testing.T, m *Member, key string) {
 	if statuses[200] != 10 || statuses[429] != 5 {
 		t.Errorf("a fallback of 10 answered %v", statuses)
 	}
-	slices.Sort(waits)
-	longest := waits[len(waits)-1]
-	took(t, "the longest request without Redis", longest, 30*time.Millisecond)
-	if longest > 5*time.Second {
-		t.Errorf("a request waited %s for a Redis that does not answer", longest)
-	}
+	return longest
 }
 
 // told is an incident as the gateway tells it.
