@@ -4,14 +4,26 @@ import (
 	"context"
 	"errors"
 	"os"
+	"runtime"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 )
 
-func quick(rounds int) *Plan {
-	return &Plan{Callers: 4, Rounds: rounds, Warm: time.Millisecond, Length: 20 * time.Millisecond, Progress: func(string, ...any) {}}
+// measure runs the cases in rounds that are long enough for each caller to get a
+// turn on a busy machine: operations let everybody else who wants to run go first,
+// because callers loop without a pause and tests run beside each other.
+func measure(ctx context.Context, rounds int, cases []Case) (map[string]*Result, error) {
+	for i, c := range cases {
+		cases[i].Op = func(ctx context.Context, caller int, i uint64) (Tally, error) {
+			runtime.Gosched()
+			return c.Op(ctx, caller, i)
+		}
+	}
+	p := &Plan{Callers: 4, Rounds: rounds, Warm: time.Millisecond, Length: 100 * time.Millisecond, Progress: func(string, ...any) {}}
+	return p.Run(ctx, cases)
 }
 
 func TestPlan_RoundsOfAllCasesTakeTurns(t *testing.T) {
@@ -23,7 +35,7 @@ func TestPlan_RoundsOfAllCasesTakeTurns(t *testing.T) {
 			Before: func(context.Context) error { order = append(order, name); return nil },
 		}
 	}
-	results, err := quick(3).Run(t.Context(), []Case{mark("a"), mark("b")})
+	results, err := measure(t.Context(), 3, []Case{mark("a"), mark("b")})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -41,11 +53,19 @@ func TestPlan_RoundsOfAllCasesTakeTurns(t *testing.T) {
 func TestPlan_AllCallersWorkAndAreTold(t *testing.T) {
 	t.Parallel()
 	var seen [4]atomic.Int64
-	_, err := quick(1).Run(t.Context(), []Case{{Name: "x", Op: func(_ context.Context, caller int, i uint64) (Tally, error) {
+	var begun sync.WaitGroup
+	begun.Add(len(seen))
+	_, err := measure(t.Context(), 1, []Case{{Name: "x", Op: func(_ context.Context, caller int, i uint64) (Tally, error) {
+		if i == 0 {
+			begun.Done()
+		}
 		if int64(i) != seen[caller].Add(1)-1 {
 			return Tally{}, errors.New("numbers are not one after the other")
 		}
 		return Tally{Decisions: 1}, nil
+	}, Counter: func(context.Context) (int64, error) {
+		begun.Wait() // a busy machine may let a caller wait for longer than a round
+		return 0, nil
 	}, After: func(_ context.Context, r *Round) error { return r.FirstError }}})
 	if err != nil {
 		t.Fatal(err)
@@ -60,7 +80,7 @@ func TestPlan_AllCallersWorkAndAreTold(t *testing.T) {
 func TestPlan_FailuresAreCountedAndNoDecisions(t *testing.T) {
 	t.Parallel()
 	broken := errors.New("broken")
-	results, err := quick(2).Run(t.Context(), []Case{{Name: "x", Op: func(context.Context, int, uint64) (Tally, error) { return Tally{}, broken }}})
+	results, err := measure(t.Context(), 2, []Case{{Name: "x", Op: func(context.Context, int, uint64) (Tally, error) { return Tally{}, broken }}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -84,17 +104,17 @@ func TestPlan_StopsAtAProblemBesideTheOperation(t *testing.T) {
 		"process": {Processes: []Process{{Name: "gone", PID: 1 << 30}}},
 	} {
 		c.Name, c.Op = name, op
-		_, err := quick(1).Run(t.Context(), []Case{c})
+		_, err := measure(t.Context(), 1, []Case{c})
 		if err == nil || (name != "process" && !errors.Is(err, broken)) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := quick(1).Run(ctx, []Case{{Name: "x", Op: op}}); !errors.Is(err, context.Canceled) {
+	if _, err := measure(ctx, 1, []Case{{Name: "x", Op: op}}); !errors.Is(err, context.Canceled) {
 		t.Errorf("cancelled: %v", err)
 	}
-	if _, err := quick(1).Run(t.Context(), []Case{{Name: "x", Op: op}, {Name: "x", Op: op}}); err == nil {
+	if _, err := measure(t.Context(), 1, []Case{{Name: "x", Op: op}, {Name: "x", Op: op}}); err == nil {
 		t.Error("two cases of one name were measured")
 	}
 }
@@ -103,7 +123,7 @@ func TestRound_CountsWhatWasUsed(t *testing.T) {
 	t.Parallel()
 	var counter int64
 	var sink []byte
-	results, err := quick(1).Run(t.Context(), []Case{{
+	results, err := measure(t.Context(), 1, []Case{{
 		Name: "x", Callers: 1, Processes: []Process{{Name: "other", PID: os.Getppid()}},
 		Op: func(context.Context, int, uint64) (Tally, error) {
 			sink = make([]byte, 64<<10)
