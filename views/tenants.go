@@ -72,6 +72,8 @@ type EffectiveRow struct {
 	Per, Counts string
 	Cost        string
 	Source      string // where the number comes from: "plan pro"
+	Shadow      bool   // counted and reported, refuses nobody
+	Until       string // when it ends, RFC 3339; "" for never
 }
 
 // TenantSummaryProps is a tenant's first tab.

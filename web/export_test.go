@@ -48,13 +48,13 @@ func ApplySection(d *policy.Document, r *http.Request, kind, key string, drop in
 		return false
 	}
 	f := parseSection(r, s)
+	dropTyped(f, drop)
 	s.apply(d, f)
 	if s.Kind == "plan" && f.OK() {
 		s.Key = f.Get("name")
 	}
 	if f.OK() {
 		s.addLimit(d)
-		s.dropLimit(d, drop)
 	}
 	for _, sec := range sectionsOf(d) {
 		sec.mark(valuesOf(d, sec), policy.Validate(d).Problems)
@@ -72,3 +72,6 @@ func EventURL(e console.AuditEvent) string    { return eventURL(e) }
 func RecoverTo(log *slog.Logger, answer http.HandlerFunc, next http.Handler) http.Handler {
 	return recoverTo(log, answer)(next)
 }
+
+// LimitFacts are rate and fail mode of each limit, as the overview tells them.
+func LimitFacts(c *policy.Compiled) (rates, modes map[string]string) { return limitFacts(c) }

@@ -144,6 +144,10 @@ func lossRow(route string, fail policy.StoreFailure, replicas int64, known bool)
 		row.Text, row.Bound, row.Danger = "Everything is admitted and counted.", "no bound", true
 		return row
 	}
+	if fb.Share {
+		row.Text, row.Bound = "Each gateway admits a share of the limits in force: what they let through, divided by the gateways there are.", "the limits"
+		return row
+	}
 	row.Text = fmt.Sprintf("Each gateway admits %s, burst %s, to each subject.", fb.Rate, ui.Int(fb.Burst))
 	row.Bound = ui.Unknown
 	if known {

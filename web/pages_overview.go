@@ -132,22 +132,25 @@ func limitsThatRefuse(top []usage.LimitRefusals, f inForce) []views.RefusedLimit
 	return rows
 }
 
-// limitFacts are rate and fail mode of each limit by its id. A plan's limit has
+// limitFacts are rate (or amount, or places) and fail mode of each limit by its id. A plan's limit has
 // one id over all plans, so its rate is told only when all plans agree.
 func limitFacts(c *policy.Compiled) (rates, modes map[string]string) {
 	rates, modes = map[string]string{}, map[string]string{}
 	if c == nil {
 		return rates, modes
 	}
-	note := func(l policy.CompiledLimit) {
-		rate := l.Rate.String()
-		if old, ok := rates[l.ID]; ok && old != rate {
+	tell := func(id, rate string) {
+		if old, ok := rates[id]; ok && old != rate {
 			rate = "per plan"
 		}
-		rates[l.ID] = rate
+		rates[id] = rate
 	}
+	note := func(l policy.CompiledLimit) { tell(l.ID, l.Rate.String()) }
 	for _, l := range c.Global {
 		note(l)
+	}
+	for _, q := range c.Quotas {
+		tell(q.ID, amountText(q.Quota))
 	}
 	for _, limits := range c.Plans {
 		for _, l := range limits {
@@ -155,6 +158,9 @@ func limitFacts(c *policy.Compiled) (rates, modes map[string]string) {
 		}
 	}
 	for _, rt := range c.Routes {
+		if p := rt.Concurrency; p != nil {
+			rates[p.ID], modes[p.ID] = ui.Int(p.Max)+" at once", string(rt.Route.OnStoreFailure.Mode)
+		}
 		for _, l := range rt.Limits {
 			note(l)
 			if strings.HasPrefix(l.ID, "route:") {

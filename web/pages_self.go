@@ -67,11 +67,12 @@ func (s *Server) selfProps(r *http.Request, t console.Tenant) (views.SelfProps, 
 }
 
 // ownLimits leaves out limits that are not the tenant's own: what all tenants
-// together may do is nobody's business but the operator's.
+// together may do is nobody's business but the operator's, and neither is a limit
+// that the operator only tries out.
 func ownLimits(rows []views.EffectiveRow) []views.EffectiveRow {
 	var own []views.EffectiveRow
 	for _, l := range rows {
-		if l.Per != string(policy.PerGlobal) {
+		if l.Per != string(policy.PerGlobal) && !l.Shadow {
 			own = append(own, l)
 		}
 	}

@@ -229,15 +229,23 @@ func (s *Server) tenantResume(w http.ResponseWriter, r *http.Request) error {
 	return s.tenantAct(w, r, s.Tenants.Resume, "Resumed", "accepted")
 }
 
-// effectiveRows are the limits that a tenant on a plan meets.
+// effectiveRows are the limits that a tenant on a plan meets, in the order in
+// which gateways name them: rates, places, the quota.
 func effectiveRows(c *policy.Compiled, plan string) []views.EffectiveRow {
 	if c == nil {
 		return nil
 	}
+	routes := map[string]*policy.Route{}
+	for _, r := range c.Routes {
+		routes[r.Name] = r.Route
+	}
 	var rows []views.EffectiveRow
 	for _, l := range c.Effective(plan) {
 		row := views.EffectiveRow{ID: l.ID, Applies: "every route", Rate: l.Rate.String(), Burst: ui.Int(l.Burst), Per: l.Per.Text(),
-			Counts: string(l.Counts), Cost: "its cost", Source: l.Source}
+			Counts: string(l.Counts), Cost: "its cost", Source: l.Source, Shadow: l.Shadow}
+		if l.ExpiresMicros != 0 {
+			row.Until = time.UnixMicro(l.ExpiresMicros).UTC().Format(time.RFC3339Nano)
+		}
 		switch {
 		case l.Unlimited:
 			row.Rate, row.Burst = "unlimited", "–"
@@ -245,12 +253,38 @@ func effectiveRows(c *policy.Compiled, plan string) []views.EffectiveRow {
 			row.Rate = "nothing is admitted"
 		}
 		if l.Route != "" {
-			row.Applies, row.Cost = "route "+l.Route, ui.Int(max(l.Cost, 1))
+			row.Applies, row.Cost = "route "+l.Route, costText(*routes[l.Route])
 		}
 		if l.Counts == policy.CountsRequests {
 			row.Cost = "1"
 		}
 		rows = append(rows, row)
 	}
+	return append(append(rows, placeRows(c)...), quotaRows(c, plan)...)
+}
+
+// placeRows are how many requests a tenant may have under way, by route.
+func placeRows(c *policy.Compiled) []views.EffectiveRow {
+	var rows []views.EffectiveRow
+	for _, r := range c.Routes {
+		if p := r.Concurrency; p != nil && r.Route.Identity == policy.IdentityAPIKey {
+			rows = append(rows, views.EffectiveRow{ID: p.ID, Applies: "route " + r.Name, Rate: ui.Int(p.Max) + " at once", Burst: "–",
+				Per: p.Per.Text(), Cost: "a place", Source: p.Source, Shadow: p.Shadow})
+		}
+	}
 	return rows
+}
+
+// quotaRows is the quota of a plan, if it has one.
+func quotaRows(c *policy.Compiled, plan string) []views.EffectiveRow {
+	q := c.Quotas[plan]
+	if q == nil {
+		return nil
+	}
+	row := views.EffectiveRow{ID: q.ID, Applies: "every route", Rate: quotaText(q.Quota), Burst: "–", Per: string(policy.PerTenant),
+		Counts: string(q.Counts), Cost: "its cost", Source: q.Source, Shadow: q.Shadow}
+	if q.Counts == policy.CountsRequests {
+		row.Cost = "1"
+	}
+	return []views.EffectiveRow{row}
 }

@@ -79,6 +79,7 @@ type editor struct {
 	draft    console.Draft
 	doc      *policy.Document // nil when the source cannot be read
 	report   policy.Report
+	unkept   []policy.Problem // those that writing doc out would lose, see lostBy
 	head     console.Version
 	override map[section]*form.Form // input of a form that failed
 	message  string                 // above the page
@@ -106,6 +107,7 @@ func (s *Server) editorOf(ctx context.Context, d console.Draft) (*editor, error)
 	defer release()
 	e.doc, _ = policy.ParseLoose([]byte(d.Source))
 	_, e.report = s.Policies.Validate(ctx, []byte(d.Source))
+	e.unkept = lostBy(e.doc, e.report)
 	return e, nil
 }
 
@@ -179,6 +181,9 @@ func (s *Server) renderForms(w http.ResponseWriter, r *http.Request, status int,
 				stored := valuesOf(e.doc, sec)
 				f.Value["cost-text"], f.Value["user-text"] = stored.Value["cost-text"], stored.Value["user-text"]
 			}
+			if !failed {
+				sec.blank(f, e.unkept)
+			}
 			sec.mark(f, e.report.Problems)
 			n, _ := strconv.Atoi(f.Get("limits"))
 			folded := sec.Kind == "general" || sec.Kind == "route" && len(e.doc.Routes) >= foldFrom
@@ -220,10 +225,10 @@ func summaryOf(d *policy.Document, sec section) string {
 		return fmt.Sprintf("%d trusted proxies, %d credential headers", len(d.ClientIP.TrustedProxies), len(d.Credentials.Headers))
 	}
 	for _, l := range *sec.limitsOf(d) {
-		parts = append(parts, l.Name+" "+l.Rate.String()+" per "+l.Per.Text())
+		parts = append(parts, l.Name+" "+l.Rate.String()+" per "+l.Per.Text()+shadowText(l.Mode))
 	}
 	if q := d.Plans[sec.Key].Quota; sec.Kind == "plan" && q != nil {
-		parts = append(parts, quotaText(q))
+		parts = append(parts, quotaText(q)+shadowText(q.Mode))
 	}
 	if len(parts) == 0 {
 		return "none"
@@ -244,6 +249,9 @@ func (s *Server) draftSection(w http.ResponseWriter, r *http.Request) error {
 		e.message = "That part of the draft is no longer there, or the draft cannot be read. Nothing was changed."
 		return s.renderForms(w, r, http.StatusConflict, e)
 	}
+	if e.message = e.refusal(sec); e.message != "" {
+		return s.renderForms(w, r, http.StatusConflict, e)
+	}
 	stored := cloneDocument(e.doc)
 	in := parseSection(r, sec)
 	target := sec
@@ -251,6 +259,12 @@ func (s *Server) draftSection(w http.ResponseWriter, r *http.Request) error {
 		sec.drop(e.doc)
 		target = section{}
 	} else {
+		if i, ok := strings.CutPrefix(act, "remove-limit-"); ok { // before it is read: its mistakes go with it
+			n, err := strconv.Atoi(i)
+			if err == nil {
+				dropTyped(in, n)
+			}
+		}
 		sec.apply(e.doc, in)
 		if !in.OK() {
 			// What could be read is judged as well: all mistakes of a part at once.
@@ -266,9 +280,6 @@ func (s *Server) draftSection(w http.ResponseWriter, r *http.Request) error {
 		}
 		if act == "add-limit" {
 			target.addLimit(e.doc)
-		} else if i, ok := strings.CutPrefix(act, "remove-limit-"); ok {
-			n, _ := strconv.Atoi(i)
-			target.dropLimit(e.doc, n)
 		}
 	}
 	return s.saveSection(w, r, e, f.Get("etag"), stored, sec, target, in)
@@ -328,6 +339,9 @@ func (s *Server) draftAdd(w http.ResponseWriter, r *http.Request) error {
 	}
 	if e.doc == nil {
 		e.message = "The draft cannot be read. Mend the YAML first."
+		return s.renderForms(w, r, http.StatusConflict, e)
+	}
+	if e.message = e.refusal(section{}); e.message != "" {
 		return s.renderForms(w, r, http.StatusConflict, e)
 	}
 	stored := cloneDocument(e.doc)

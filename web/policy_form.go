@@ -62,6 +62,21 @@ func parseSection(r *http.Request, s section) *form.Form {
 	return f
 }
 
+// dropTyped takes one limit out of what was typed; an index that is not there
+// changes nothing.
+func dropTyped(f *form.Form, drop int) {
+	n, _ := strconv.Atoi(f.Get("limits"))
+	if n = min(n, maxSectionLimits); drop < 0 || drop >= n {
+		return
+	}
+	for i := drop; i < n-1; i++ {
+		for _, name := range limitFields() {
+			f.Value[limitField(i, name)] = f.Value[limitField(i+1, name)]
+		}
+	}
+	f.Value["limits"] = strconv.Itoa(n - 1)
+}
+
 // valuesOf fills a section's form from the document.
 func valuesOf(d *policy.Document, s section) *form.Form {
 	f := form.New(nil)

@@ -85,7 +85,7 @@ func readable(d *policy.Document, replicas int) views.PolicyText {
 	for _, name := range planNames(d) {
 		row := views.PlanRow{Name: name, Description: d.Plans[name].Description, Limits: limitRows(d.Plans[name].Limits)}
 		if q := d.Plans[name].Quota; q != nil {
-			row.Limits = append(row.Limits, views.LimitRow{Name: "quota", Rate: quotaText(q), Per: "tenant", Counts: string(q.Counts)})
+			row.Limits = append(row.Limits, views.LimitRow{Name: "quota", Rate: quotaText(q) + shadowText(q.Mode), Per: "tenant", Counts: string(q.Counts)})
 		}
 		t.Plans = append(t.Plans, row)
 	}
@@ -122,24 +122,25 @@ func remarks(l policy.Limit) string {
 	if l.Sync == policy.SyncLeased {
 		text += ", leased"
 	}
-	if l.Mode == policy.ModeShadow {
-		text += ", shadow: refuses nobody"
-	}
+	text += shadowText(l.Mode)
 	if l.ExpiresAt != nil {
 		text += ", until " + endText(l.ExpiresAt)
 	}
 	return text
 }
 
+func shadowText(m policy.LimitMode) string {
+	if m == policy.ModeShadow {
+		return ", shadow: refuses nobody"
+	}
+	return ""
+}
+
 // routeLimits are a route's own limits and its concurrency limit.
 func routeLimits(r policy.Route) []views.LimitRow {
 	rows := limitRows(r.Limits)
 	if c := r.Concurrency; c != nil {
-		rate := ui.Int(c.Max) + " at once"
-		if c.Mode == policy.ModeShadow {
-			rate += ", shadow: refuses nobody"
-		}
-		rows = append(rows, views.LimitRow{Name: "concurrency", Rate: rate, Per: c.Per.Text()})
+		rows = append(rows, views.LimitRow{Name: "concurrency", Rate: ui.Int(c.Max) + " at once" + shadowText(c.Mode), Per: c.Per.Text()})
 	}
 	return rows
 }
@@ -154,11 +155,15 @@ func costText(r policy.Route) string {
 	return ui.Int(r.Cost)
 }
 
-func quotaText(q *policy.Quota) string {
-	text := ui.Int(q.Amount) + " a " + string(q.Period)
+func amountText(q *policy.Quota) string {
 	if q.Period == policy.PeriodLifetime {
-		text = ui.Int(q.Amount) + " in all"
+		return ui.Int(q.Amount) + " in all"
 	}
+	return ui.Int(q.Amount) + " a " + string(q.Period)
+}
+
+func quotaText(q *policy.Quota) string {
+	text := amountText(q)
 	switch {
 	case q.Over == policy.OverBlock:
 		text += ", then refused"
@@ -166,9 +171,6 @@ func quotaText(q *policy.Quota) string {
 		text += ", then billed up to " + ui.Int(q.Max)
 	default:
 		text += ", then billed"
-	}
-	if q.Mode == policy.ModeShadow {
-		text += " (shadow: refuses nobody)"
 	}
 	return text
 }

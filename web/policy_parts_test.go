@@ -231,7 +231,7 @@ func TestPolicy_LivePageTellsTheNewParts(t *testing.T) {
 		t.Fatal(err)
 	}
 	page := w.As(t, console.RoleViewer).Get("/policy").Text
-	for _, want := range []string{"100\u202f000 a month, then refused", "20\u202f000\u202f000 a week, then billed up to 40\u202f000\u202f000 (shadow: refuses nobody)", "tenant + ip",
+	for _, want := range []string{"100\u202f000 a month, then refused", "20\u202f000\u202f000 a week, then billed up to 40\u202f000\u202f000, shadow: refuses nobody", "tenant + ip",
 		"shadow: refuses nobody", "leased", "until 2027-01-31T12:00:00.5Z", "2 at once", "by query, ≤ 50", "50, settled", "a share of the limits per gateway",
 		"header X-User-Id, from trusted proxies only", "body:username"} {
 		if !strings.Contains(page, want) {

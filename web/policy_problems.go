@@ -97,6 +97,53 @@ func generalField(path string) string {
 	return ""
 }
 
+// lostBy are the problems of a source that would be gone if the document that
+// was read from it were written out: values that could not be read, in whose
+// place another would stand, such as a rate of 0.
+func lostBy(d *policy.Document, r policy.Report) []policy.Problem {
+	if d == nil || r.OK() {
+		return nil
+	}
+	_, again := policy.ParseLoose(d.YAML())
+	type told struct{ path, message string }
+	kept := map[told]bool{}
+	for _, p := range again.Problems {
+		kept[told{p.Path, p.Message}] = true
+	}
+	var lost []policy.Problem
+	for _, p := range r.Problems {
+		if !kept[told{p.Path, p.Message}] {
+			lost = append(lost, p)
+		}
+	}
+	return lost
+}
+
+// refusal says why a form must not write the draft out: what could not be read
+// in another of its parts would become something else without a word. It is ""
+// when nothing stands in the way.
+func (e *editor) refusal(of section) string {
+	for _, p := range e.unkept {
+		if sec, _ := locate(p.Path); sec != of {
+			return "Not saved. " + p.Path + " cannot be read, and saving this part would put another value in its place. Mend it in the YAML, or in its own part, first."
+		}
+	}
+	return ""
+}
+
+// blank empties the fields of what could not be read, so that nothing stands
+// there that nobody has typed.
+func (s section) blank(f *form.Form, unkept []policy.Problem) {
+	for _, p := range unkept {
+		if sec, field := locate(p.Path); sec == s && field != "" {
+			f.Value[field] = ""
+			if rate, ok := strings.CutSuffix(field, "count"); ok {
+				f.Value[rate+"unit"] = "minute" // the usual one, in place of "each 0s"
+			}
+		}
+	}
+}
+
 // mark puts the problems of a section beside its fields.
 func (s section) mark(f *form.Form, problems []policy.Problem) {
 	for _, p := range problems {

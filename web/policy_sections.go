@@ -71,13 +71,6 @@ func (s section) addLimit(d *policy.Document) {
 	s.put(d, append(*limits, l))
 }
 
-// dropLimit removes one limit; an index that is not there changes nothing.
-func (s section) dropLimit(d *policy.Document, i int) {
-	if limits := s.limitsOf(d); limits != nil && i >= 0 && i < len(*limits) {
-		s.put(d, slices.Delete(slices.Clone(*limits), i, i+1))
-	}
-}
-
 func (s section) put(d *policy.Document, limits []policy.Limit) {
 	if s.Kind == "plan" {
 		p := d.Plans[s.Key]

@@ -140,6 +140,9 @@ func (s *Server) draftRebase(w http.ResponseWriter, r *http.Request) error {
 	}
 	etag := f.Get("etag")
 	if f.Get("how") == "merge" && e.doc != nil {
+		if e.message = e.refusal(section{}); e.message != "" {
+			return s.renderReview(w, r, http.StatusConflict, e, form.New(nil))
+		}
 		base, err := s.documentAt(r, e.draft.Base)
 		if err != nil {
 			return err
