@@ -71,12 +71,7 @@ const twelve = 12
 // 50 ms: a machine that is busy with other things may lose much.
 const exactShare = 995
 
-func leasedShare() int {
-	if strict() {
-		return exactShare
-	}
-	return 500
-}
+func leasedShare() int { return sized(500, 900) }
 
 // leased is what a leased limit keeps in Redis of its burst; the rest is what its
 // slices may hold at the end.
