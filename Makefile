@@ -36,6 +36,7 @@ test: go ## run every test, with real PostgreSQL, Redis and Chromium; none is sk
 	@sh scripts/deps.sh pg redis browser
 	@$(MAKE) --no-print-directory verify
 	$(GO) test -count=1 -timeout=$(TEST_TIMEOUT) ./...
+	cd bench && $(GO) test -count=1 -timeout=$(TEST_TIMEOUT) ./...
 
 verify: go ## check that generated code is fresh and sources are formatted and vetted
 	$(TOOL) templ generate -path views -check
@@ -48,6 +49,7 @@ verify: go ## check that generated code is fresh and sources are formatted and v
 
 lint: go ## run golangci-lint (the first time it takes two minutes to build)
 	$(TOOL) golangci-lint run ./...
+	cd bench && CGO_ENABLED=0 $(GO) tool -modfile=../tools/go.mod golangci-lint run -c ../.golangci.yaml ./...
 
 gen: go ## write generated code: templ, sqlc, OpenAPI
 	$(TOOL) templ generate -path views -log-level=error
