@@ -163,6 +163,11 @@ Headgate is up after %.1f s.
   Gateways   %s
   Try it     curl -i -H 'Authorization: Bearer %s' %s/v1/hello
              (a key of %s, on the plan %s)
+  Decisions  %s
+             (JSON and forward auth: /v1/decide, /v1/check, /v1/release, /v1/settle)
+  Envoy      %s
+  Health     %s
+             (/metrics, /readyz, /incidents)
   API token  %s
 
   From another machine:
@@ -172,5 +177,6 @@ Headgate is up after %.1f s.
   Logs       %s
   Ctrl-C stops everything; nothing is kept.
 `, took.Seconds(), httpURL(d.ports.console), demoEmail, d.secrets.operatorPassword, strings.Join(httpURLs(d.ports.proxy), " "),
-		t.Key, httpURL(d.ports.proxy[0]), t.Name, t.Plan, d.apiToken, port, port, name, host, httpURL(d.ports.console), d.dir.logs())
+		t.Key, httpURL(d.ports.proxy[0]), t.Name, t.Plan, strings.Join(httpURLs(d.ports.decide), " "), strings.Join(loopbacks(d.ports.grpc), " "), strings.Join(httpURLs(d.ports.admin), " "),
+		d.apiToken, port, port, name, host, httpURL(d.ports.console), d.dir.logs())
 }
