@@ -190,12 +190,12 @@ func (l *inspection) evicted(last *inspected) {
 func (l *inspection) saving() {
 	if l.text("rdb_last_bgsave_status") == "err" || l.text("aof_last_write_status") == "err" || l.text("aof_last_bgrewrite_status") == "err" {
 		l.add(policy.HazardSaving, policy.SeverityRed, "The last save to disk failed: Redis may refuse every write (MISCONF).",
-			"Look at Redis' log and its disk; limits need no persistence, so saving may also be turned off.")
+			"Look at Redis' log and its disk; rates need no persistence, so without quotas saving may also be turned off.")
 	}
 	if l.text("aof_enabled") == "0" && l.number("connected_slaves") == 0 && l.text("role") == "master" && l.text("cluster_enabled") != "1" {
 		l.add(policy.HazardPersistence, policy.SeverityNote,
-			"There is no append-only file and no replica: after a restart every bucket is full again, which lets through one burst per subject at most. Policy and keys are published again by the console.",
-			"Turn on appendonly, or run a replica, if a burst after a restart is too much.")
+			"There is no append-only file and no replica: after a restart every bucket is full again, which lets through one burst per subject at most, and every quota counts from zero. Policy and keys are published again by the console.",
+			"Turn on appendonly, or run a replica, if the policy has quotas or a burst after a restart is too much.")
 	}
 }
 
