@@ -122,7 +122,7 @@ func (s DraftSection) costHint() string {
 	if text := s.Form.Raw("cost-text"); text != "" {
 		return "tokens " + text
 	}
-	return "tokens"
+	return "tokens; a cost by GraphQL query or by what the response tells begins as YAML"
 }
 
 // units are the choices of a rate's period; one that is none of the usual ones
