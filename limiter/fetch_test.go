@@ -57,7 +57,7 @@ func newGated(t *testing.T) *gated {
 	for range 30 { // enough demand, in too short a time to measure it
 		g.ask()
 	}
-	clock.Advance(1100 * time.Microsecond)
+	clock.Advance(5100 * time.Microsecond)
 	return g
 }
 
@@ -96,7 +96,7 @@ func TestFetch_IsAskedForBeforeTheSliceIsEmpty(t *testing.T) {
 	if held < 4 {
 		t.Fatalf("%d tokens", held)
 	}
-	g.clock.Advance(1100 * time.Microsecond)
+	g.clock.Advance(5100 * time.Microsecond)
 	for range held/2 + 2 {
 		if d := g.ask(); !d.Levels[0].Unknown {
 			t.Fatal("asked although the slice could pay")
@@ -140,7 +140,7 @@ func TestFetch_RunEndsAfterTheRefillsUnderWayAndGivesThemBack(t *testing.T) {
 	<-g.store.entered
 	g.store.leave <- nil
 	wg.Wait()
-	g.clock.Advance(1100 * time.Microsecond)
+	g.clock.Advance(5100 * time.Microsecond)
 	for range g.SliceTokens()/2 + 2 {
 		g.ask()
 	}
@@ -176,14 +176,14 @@ func TestFetch_SeveralLeasedLimitsArePaidTogetherOrNotAtAll(t *testing.T) {
 		c.Leased = true
 		charges = append(charges, c)
 	}
-	for range 400 {
+	for range 1600 {
 		if !r.decide(each(closed, charges[:3]...)).Allowed {
 			t.Fatal("refused")
 		}
 		r.clock.Advance(20 * time.Microsecond)
 	}
-	if got := r.Stats().Local; got < 300 {
-		t.Errorf("%d of 400 requests on three leased limits were paid locally", got)
+	if got := r.Stats().Local; got < 1200 {
+		t.Errorf("%d of 1600 requests on three leased limits were paid locally", got)
 	}
 	for range 400 {
 		if !r.decide(each(closed, charges...)).Allowed {
@@ -225,7 +225,7 @@ func TestFetch_DemandThatCeasesEndsLeasing(t *testing.T) {
 func TestFetch_ASliceLeavesMostOfTheBucketToOthers(t *testing.T) {
 	t.Parallel()
 	c := newCrowd(t, 1, perMilli(1, 1000))
-	for range 100 {
+	for range 600 {
 		c.ask(t, 0, 1)
 		c.clock.Advance(11 * time.Microsecond)
 	}

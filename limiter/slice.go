@@ -19,8 +19,11 @@ const (
 	sliceLife = 40_000
 	// sliceSpan is how much demand a slice is made for.
 	sliceSpan = 25_000
-	// measureSpan is the shortest time over which demand is measured.
-	measureSpan = 1_000
+	// measureSpan is the shortest time over which demand is measured: a few requests
+	// that come together are no demand for a slice.
+	measureSpan = 5_000
+	// carrySpan bounds for how long an earlier demand is carried on.
+	carrySpan = 50_000
 )
 
 const (
@@ -183,12 +186,9 @@ func (s *slice) measure(now int64) {
 		s.asked.Add(-spent)
 	}
 	recent := float64(asked) / float64(elapsed)
-	s.demand = max(recent, min((s.demand+recent)/2, s.demand*measureSpan*sliceHalves/float64(elapsed)))
+	s.demand = max(recent, min((s.demand+recent)/2, s.demand*carrySpan/float64(elapsed)))
 	s.since = now
 }
-
-// sliceHalves bounds, in ms, for how long an earlier demand is carried on.
-const sliceHalves = 50
 
 // deliver ends a claim, with what was got: a grant, or nil.
 func (s *slice) deliver(g *grant, now int64) {

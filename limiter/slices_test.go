@@ -328,13 +328,13 @@ func TestSlices_GlobalLimitsAreLeasedOnAStoreOfSeveralShards(t *testing.T) {
 	l.Inline()
 	req := c.request(1)
 	req.Draw.Charges[0].Leased = false
-	for range 1000 {
+	for range 4000 {
 		if !l.Decide(context.Background(), req).Allowed {
 			t.Fatal("refused")
 		}
 		c.clock.Advance(20 * time.Microsecond)
 	}
-	if got := l.Stats(); got.Local < 900 {
+	if got := l.Stats(); got.Local < 3600 {
 		t.Errorf("%+v", got)
 	}
 	shadow := req
