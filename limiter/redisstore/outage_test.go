@@ -219,7 +219,7 @@ func TestLimiter_R038_AnOpenBreakerCostsNothing(t *testing.T) {
 // TestStore_R20_LateRepliesNeverAnswerAnotherRequest: one tenant has nothing
 // left and one has plenty; with replies that come after their request has given
 // up, no decision of the one is ever told to the other.
-func TestStore_R20_LateRepliesNeverAnswerAnotherRequest(t *testing.T) {
+func TestStore_R20_I15_LateRepliesNeverAnswerAnotherRequest(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	between := newProxy(t, r.server.Addr)
