@@ -111,21 +111,28 @@ func (d *decoder) global(path string, n *node, g *Global) {
 }
 
 func (d *decoder) plans(path string, n *node, doc *Document) {
+	doc.Plans = named(d, path, n, "a map of plans by name", "plans", maxPlans, d.plan)
+}
+
+// named reads a map whose names are the writer's own. It is nil when it has
+// another kind or too many entries.
+func named[T any](d *decoder, path string, n *node, want, what string, most int, read func(path string, n *node) T) map[string]T {
 	if n.kind != kindMap {
-		d.wrongKind(path, n, "a map of plans by name")
-		return
+		d.wrongKind(path, n, want)
+		return nil
 	}
-	if len(n.keys) > maxPlans {
+	if len(n.keys) > most {
 		d.unread[path] = true
-		d.shape(path, n.line, "has %d plans: at most %d are allowed", len(n.keys), maxPlans)
-		return
+		d.shape(path, n.line, "has %d %s: at most %d are allowed", len(n.keys), what, most)
+		return nil
 	}
-	doc.Plans = make(map[string]Plan, len(n.keys))
+	entries := make(map[string]T, len(n.keys))
 	set := reads{}
 	for _, k := range n.keys {
-		set[k.text] = func(p string, n *node) { doc.Plans[k.text] = d.plan(p, n) }
+		set[k.text] = func(p string, n *node) { entries[k.text] = read(p, n) }
 	}
 	d.fields(path, n, set)
+	return entries
 }
 
 func (d *decoder) plan(path string, n *node) Plan {

@@ -82,25 +82,10 @@ func (d *decoder) graphQL(path string, n *node, g *GraphQLCost) {
 }
 
 func (d *decoder) weights(path string, n *node, g *GraphQLCost) {
-	if n.kind != kindMap {
-		d.wrongKind(path, n, "a map from Type.field to a whole number")
-		return
-	}
-	if len(n.keys) > maxWeights {
-		d.unread[path] = true
-		d.shape(path, n.line, "has %d weights: at most %d are allowed", len(n.keys), maxWeights)
-		return
-	}
-	g.Weights = make(map[string]int64, len(n.keys))
-	set := reads{}
-	for _, k := range n.keys {
-		set[k.text] = func(p string, n *node) {
-			var w int64
-			d.whole(p, n, &w, 0, maxCost)
-			g.Weights[k.text] = w
-		}
-	}
-	d.fields(path, n, set)
+	g.Weights = named(d, path, n, "a map from Type.field to a whole number", "weights", maxWeights, func(p string, n *node) (weight int64) {
+		d.whole(p, n, &weight, 0, maxCost)
+		return weight
+	})
 }
 
 func (d *decoder) storeFailure(path string, n *node, f *StoreFailure) {
