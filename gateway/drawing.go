@@ -171,9 +171,7 @@ func (d *drawing) most(i int) int64 {
 	case LimitRate:
 		return s.Burst
 	case LimitQuota:
-		if q := &d.draw.Quotas[i-len(d.draw.Charges)-len(d.draw.Slots)]; !q.Bill || q.Most > 0 {
-			return max(q.Most, q.Amount)
-		}
+		return d.draw.Quotas[i-len(d.draw.Charges)-len(d.draw.Slots)].Cap()
 	default:
 	}
 	return maxCost
