@@ -126,7 +126,7 @@ func (s *Store) takeAcross(ctx context.Context, d *limiter.Draw) (limiter.Outcom
 			continue
 		}
 		shadowsSpent := !p.shadowsWithheld && !shadowRefuses(&p.draw, &p.outcome)
-		back.collect(p, !admitted, shadowsSpent && flags != 0 || shadowsSpent && !admitted)
+		back.collect(p, !admitted, shadowsSpent && (flags != 0 || !admitted))
 	}
 	s.giveBack(back) //nolint:contextcheck // it goes on when the request has its answer
 	return s.assemble(d, parts, admitted), nil
