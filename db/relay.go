@@ -40,6 +40,8 @@ func (s *Store) WithRelayLock(ctx context.Context, fn func(context.Context) erro
 	err = fn(held)
 	lost(nil)
 	<-watching
+	// The server lets go by itself, but only some time after the connection has ended.
+	_, _ = (bounded{conn}).Exec(context.WithoutCancel(ctx), "SELECT pg_advisory_unlock($1)", int64(relayLock))
 	return true, err
 }
 
