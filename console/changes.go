@@ -20,13 +20,8 @@ type Prover interface {
 	Compare(ctx context.Context, live, draft *policy.Document, log Log, tenants func(string) (policy.TenantRecord, bool), progress func(float64)) (decisionlog.Comparison, error)
 }
 
-// Log is a part of the decision log. Batches calls yield with each batch, ordered
-// by their From, until yield fails.
-type Log interface {
-	Batches(ctx context.Context, yield func(*decisionlog.Batch) error) error
-	// Bounds is the time that the log covers and about how many entries it has.
-	Bounds() (from, to time.Time, entries int64)
-}
+// Log is a part of the decision log.
+type Log = decisionlog.Log
 
 // Confirmation is something that a publisher has to type or tick because a
 // change is more than it looks like.
