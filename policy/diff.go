@@ -8,34 +8,6 @@ import (
 	"strings"
 )
 
-// Kinds of a Change.
-const (
-	ChangeAdded   = "added"
-	ChangeRemoved = "removed"
-	ChangeChanged = "changed"
-	ChangeRenamed = "renamed"
-)
-
-// Effects of a Change on callers.
-const (
-	EffectTighter   = "tighter"
-	EffectLooser    = "looser"
-	EffectNeutral   = "neutral"
-	EffectNewBucket = "new-bucket" // counting starts afresh, with a full bucket
-)
-
-// Change is one difference between two documents, told in the words of limits
-// and routes rather than of lines.
-type Change struct {
-	Path    string `json:"path"`               // in the newer document; in the older one for what was removed
-	LimitID string `json:"limit_id,omitempty"` // set when the change concerns one limit
-	Kind    string `json:"kind"`               // added, removed, changed or renamed
-	Before  string `json:"before,omitempty"`
-	After   string `json:"after,omitempty"`
-	Effect  string `json:"effect"` // tighter, looser, neutral or new-bucket
-	Text    string `json:"text"`   // one sentence for people
-}
-
 // Diff lists what changes from before to after, in the order of the document and
 // within each part what was removed last. Before may be nil: then everything is
 // added. The order of routes and of lists carries no meaning and is no change.
@@ -189,18 +161,18 @@ func (d *differ) limits(before, after limitList) {
 		if at := renamedFrom(before.limits, gone, l); at >= 0 {
 			gone[at] = false
 			old := before.limits[at].Name
-			d.add(Change{path + ".name", id, ChangeRenamed, old, l.Name, EffectNewBucket,
-				fmt.Sprintf("%s: limit %s is now called %s and counts from a full bucket", after.where, old, l.Name)})
+			d.add(Change{Path: path + ".name", LimitID: id, Kind: ChangeRenamed, Before: old, After: l.Name, Effect: EffectNewBucket,
+				Text: fmt.Sprintf("%s: limit %s is now called %s and counts from a full bucket", after.where, old, l.Name)})
 			d.limit(path, after, before.limits[at], l)
 			continue
 		}
-		d.add(Change{path, id, ChangeAdded, "", limitText(l), addedEffect(l),
-			fmt.Sprintf("%s: new limit %s, %s", after.where, l.Name, limitText(l))})
+		d.add(Change{Path: path, LimitID: id, Kind: ChangeAdded, After: limitText(l), Effect: addedEffect(l),
+			Text: fmt.Sprintf("%s: new limit %s, %s", after.where, l.Name, limitText(l))})
 	}
 	for i, l := range before.limits {
 		if gone[i] {
-			d.add(Change{index(before.path, i), before.id(l.Name), ChangeRemoved, limitText(l), "", opposite(addedEffect(l)),
-				fmt.Sprintf("%s: limit %s is removed (was %s)", before.where, l.Name, limitText(l))})
+			d.add(Change{Path: index(before.path, i), LimitID: before.id(l.Name), Kind: ChangeRemoved, Before: limitText(l), Effect: opposite(addedEffect(l)),
+				Text: fmt.Sprintf("%s: limit %s is removed (was %s)", before.where, l.Name, limitText(l))})
 		}
 	}
 }

@@ -141,14 +141,14 @@ func openness(i Identity) int64 {
 func (d *differ) uses(path, where string, before, after []string) {
 	for _, name := range after {
 		if !slices.Contains(before, name) {
-			d.add(Change{path, sharedLimitID(name), ChangeAdded, "", name, EffectTighter,
-				fmt.Sprintf("%s draws from the shared limit %s", where, name)})
+			d.add(Change{Path: path, LimitID: sharedLimitID(name), Kind: ChangeAdded, After: name, Effect: EffectTighter,
+				Text: fmt.Sprintf("%s draws from the shared limit %s", where, name)})
 		}
 	}
 	for _, name := range before {
 		if !slices.Contains(after, name) {
-			d.add(Change{path, sharedLimitID(name), ChangeRemoved, name, "", EffectLooser,
-				fmt.Sprintf("%s no longer draws from the shared limit %s", where, name)})
+			d.add(Change{Path: path, LimitID: sharedLimitID(name), Kind: ChangeRemoved, Before: name, Effect: EffectLooser,
+				Text: fmt.Sprintf("%s no longer draws from the shared limit %s", where, name)})
 		}
 	}
 }

@@ -83,6 +83,7 @@ func arrows() map[string]arrow {
 		"policy/apikey":       {nil, nil, "a format, nothing more"},
 		"policy/scenario":     {[]string{"policy"}, []string{"go.yaml.in/yaml"}, "a suite is data; package replay runs it"},
 		"policy/importer":     {[]string{"policy"}, []string{"go.yaml.in/yaml", "github.com/getkin/kin-openapi"}, "others' formats stay out of policy"},
+		"policy/schema":       {nil, nil, "files"},
 		"decisionlog":         {[]string{"policy"}, []string{"github.com/klauspost/compress", "google.golang.org/protobuf"}, "a format and its arithmetic"},
 		"replay":              {[]string{"decisionlog", "gateway", "limiter", "limiter/memstore", "policy", "policy/feed", "policy/scenario", "usage"}, nil, "it runs the gateway's own engine on a virtual clock; the console sees it through a port"},
 		"policy/graphql":      {nil, []string{"github.com/vektah/gqlparser"}, "strangers may price queries with it: it is pure"},
