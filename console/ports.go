@@ -47,6 +47,8 @@ type Tx interface {
 	TokenRows
 	IdempotencyRows
 	AuditRows
+	RolloutRows
+	BeatRows
 }
 
 // Cursor is the place after which a page begins: the sort key of the last row

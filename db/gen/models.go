@@ -62,6 +62,14 @@ type Draft struct {
 	UpdatedAt time.Time
 }
 
+type GatewayBeat struct {
+	ID     string
+	Via    string
+	Boot   string
+	Beat   []byte
+	SeenAt time.Time
+}
+
 type IdempotencyKey struct {
 	ActorID     string
 	Scope       string
@@ -124,6 +132,25 @@ type PolicyVersion struct {
 	Kind       string
 	RollbackOf *int64
 	CreatedAt  time.Time
+}
+
+type Rollout struct {
+	Version        int64
+	Base           int64
+	CanaryCount    int32
+	Zone           string
+	HoldMs         int64
+	Promote        bool
+	MaxRefusedRise float64
+	Replicas       []string
+	State          string
+	AuthorID       string
+	Author         string
+	StartedAt      time.Time
+	EndedAt        *time.Time
+	EndReason      string
+	EndedBy        string
+	Successor      int64
 }
 
 type Rotation struct {

@@ -1,0 +1,40 @@
+-- name: InsertRollout :exec
+INSERT INTO rollouts (version, base, canary_count, zone, hold_ms, promote, max_refused_rise, replicas, state, author_id, author, started_at)
+VALUES (@version, @base, @canary_count, @zone, @hold_ms, @promote, @max_refused_rise, @replicas, 'running', @author_id, @author, @started_at);
+
+-- name: GetRunningRollout :one
+-- At most one runs.
+SELECT * FROM rollouts WHERE state = 'running';
+
+-- name: GetRollout :one
+SELECT * FROM rollouts WHERE version = @version;
+
+-- name: ListRollouts :many
+-- The newest first.
+SELECT * FROM rollouts ORDER BY version DESC LIMIT @max_rows;
+
+-- name: EndRollout :execrows
+-- No row means that it has ended already. Callers hold the head's lock.
+UPDATE rollouts SET state = @state, ended_at = @now, end_reason = @reason, ended_by = @ended_by, successor = @successor
+WHERE version = @version AND state = 'running';
+
+-- name: HighestVersion :one
+-- Of all that are stored: a canary lies above the head.
+SELECT coalesce(max(number), 0)::bigint AS number FROM policy_versions;
+
+-- name: ListVersionDigests :many
+SELECT number, digest FROM policy_versions WHERE number = ANY (@numbers::bigint[]);
+
+-- name: PutBeats :exec
+-- The newest of each replica and way.
+INSERT INTO gateway_beats AS b (id, via, boot, beat, seen_at)
+SELECT unnest(@ids::text[]), @via, unnest(@boots::text[]), unnest(@beats::text[])::json, unnest(@seen::timestamptz[])
+ON CONFLICT (id, via) DO UPDATE SET boot = excluded.boot, beat = excluded.beat, seen_at = excluded.seen_at
+WHERE b.seen_at <= excluded.seen_at;
+
+-- name: ListBeats :many
+-- Of replicas that were heard of lately.
+SELECT * FROM gateway_beats WHERE seen_at > @since ORDER BY id, via LIMIT @max_rows;
+
+-- name: DeleteOldBeats :exec
+DELETE FROM gateway_beats WHERE seen_at < @before::timestamptz;
