@@ -1,6 +1,7 @@
 package console
 
 import (
+	"context"
 	"crypto/ed25519"
 	"crypto/rand"
 	"encoding/base32"
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	"github.com/headgate/headgate/policy"
+	"github.com/headgate/headgate/usage"
 )
 
 // Deps is what the services need. Store, Feed, Signer and Deployment are
@@ -25,6 +27,35 @@ type Deps struct {
 	Log        *slog.Logger
 	// Nudge wakes the relay after a commit; set it to Relay.Nudge. May be nil.
 	Nudge func()
+	// Prover runs tests and simulations; without one they are unavailable.
+	Prover Prover
+	// Decisions is the log that simulations replay; without one they are unavailable.
+	Decisions DecisionSource
+	// Traffic is the live traffic of the last hour; without it nobody knows whom
+	// a change concerns.
+	Traffic Traffic
+	// Passwords checks an actor's password again for break-glass; nil means the
+	// services' own, which then counts wrong ones apart from sign-in's.
+	Passwords PasswordChecker
+}
+
+// DecisionSource gives parts of the decision log.
+type DecisionSource interface {
+	Range(ctx context.Context, from, to time.Time) (Log, error)
+}
+
+// Traffic is what live counts say of the last hour; *usage.Live is one.
+type Traffic interface {
+	// RouteTraffic tells of each route that was met: requests in all and in its
+	// busiest minute, and tenants. since is how much of the hour is known.
+	RouteTraffic() (routes map[string]usage.RouteTraffic, since time.Duration)
+}
+
+// PasswordChecker checks passwords of operators who are signed in.
+type PasswordChecker interface {
+	// CheckPassword is CodeInvalid for a wrong password and CodeRateLimited after
+	// too many.
+	CheckPassword(ctx context.Context, actor Actor, password string) error
 }
 
 func (d Deps) withDefaults() Deps {

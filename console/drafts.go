@@ -118,6 +118,23 @@ func (s *Policies) SaveDraft(ctx context.Context, actor Actor, id, etag string, 
 	})
 }
 
+// SaveTests replaces a draft's tests, "" for none. A conflict is as for SaveDraft.
+func (s *Policies) SaveTests(ctx context.Context, actor Actor, id, etag string, tests []byte) (Draft, error) {
+	return Draft{}, noProver()
+}
+
+// RenameDraft gives a draft another name.
+func (s *Policies) RenameDraft(ctx context.Context, actor Actor, id, etag, name string) (Draft, error) {
+	return Draft{}, noProver()
+}
+
+// MergeDraft puts what was published since the draft's base into the draft and
+// bases it on the version in force. Where both changed the same thing the
+// draft's stays and the place is among the clashes.
+func (s *Policies) MergeDraft(ctx context.Context, actor Actor, id, etag string) (Draft, []string, error) {
+	return Draft{}, nil, noProver()
+}
+
 // RebaseDraft keeps a draft's source and bases it on the version in force: its
 // author has seen what changed and wants the draft as it stands.
 func (s *Policies) RebaseDraft(ctx context.Context, actor Actor, id, etag string) (Draft, error) {

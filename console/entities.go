@@ -6,6 +6,7 @@ import (
 
 	"github.com/headgate/headgate/policy"
 	"github.com/headgate/headgate/policy/apikey"
+	"github.com/headgate/headgate/policy/scenario"
 )
 
 // Page asks for one page of a list. After is the opaque cursor that the page
@@ -134,8 +135,10 @@ type Draft struct {
 	Name      string
 	Base      int64  // version it is based on; 0 when there was none
 	Source    string // YAML
+	Tests     string // a suite of scenarios, YAML; "" for none
 	ETag      string // changes with each save
 	Author    string
+	AuthorID  string
 	CreatedAt time.Time
 	UpdatedAt time.Time
 }
@@ -147,6 +150,7 @@ type VersionKind string
 const (
 	KindPublish  VersionKind = "publish"
 	KindRollback VersionKind = "rollback"
+	KindAdopt    VersionKind = "adopt" // taken from Redis after the database was restored
 )
 
 // Version is a published policy. It is immutable.
@@ -160,7 +164,31 @@ type Version struct {
 	Kind       VersionKind
 	RollbackOf int64 // 0 unless Kind is rollback
 	CreatedAt  time.Time
-	Changes    []policy.Change // against its parent
+	AuthorID   string
+	Changes    []RatedChange // against its parent, with whom they concerned then
+	Tests      string        // the suite that it was published with; "" for none
+	Proof      Proof         // what its publication rested on
+}
+
+// Proof is what a publication rested on. It is stored with the version.
+type Proof struct {
+	Digest     string            `json:"digest,omitempty"` // of document and tests together
+	Tests      []scenario.Result `json:"tests,omitempty"`
+	Approvals  []Approval        `json:"approvals,omitempty"`
+	Confirmed  []Confirmation    `json:"confirmed,omitempty"`
+	BreakGlass string            `json:"break_glass,omitempty"` // reason
+	Missing    []Needed          `json:"missing,omitempty"`     // that break-glass went without
+	Trial      string            `json:"trial,omitempty"`       // sim_…, the newest of this content
+	Scheduled  *time.Time        `json:"scheduled,omitempty"`
+}
+
+// PlainChanges is what changes alone, without whom it concerned.
+func PlainChanges(in []RatedChange) []policy.Change {
+	out := make([]policy.Change, len(in))
+	for i, c := range in {
+		out[i] = c.Change
+	}
+	return out
 }
 
 // Document parses the body, which was valid when it was published.

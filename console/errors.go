@@ -14,6 +14,7 @@ const (
 	CodeNotFound        Code = "not-found"
 	CodeConflict        Code = "conflict"
 	CodeForbidden       Code = "forbidden"
+	CodeApproval        Code = "approval-required" // others have to approve first; Detail is a []Needed
 	CodeUnavailable     Code = "unavailable"
 	CodeUnauthenticated Code = "unauthenticated"
 	CodeRateLimited     Code = "rate-limited"
@@ -31,7 +32,9 @@ type FieldError struct {
 }
 
 // Error is what services return. Public is the only text that a user sees;
-// Cause goes to the log. Detail, when set, is a StaleBase or a policy.Report.
+// Cause goes to the log. Detail, when set, is a StaleBase, a policy.Report, a
+// []Needed (CodeApproval), a []Confirmation, a []scenario.Result or a Draft as
+// somebody else saved it meanwhile.
 type Error struct {
 	Code       Code
 	Public     string

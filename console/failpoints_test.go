@@ -190,7 +190,7 @@ func (e *env) changes(t *testing.T) []func(console.Deps) error {
 			return err
 		},
 		func(d console.Deps) error {
-			_, err := console.NewPolicies(d).PublishDraft(e.ctx, owner, draft.ID, draft.ETag, "")
+			_, err := console.NewPolicies(d).PublishDraft(e.ctx, owner, draft.ID, draft.ETag, console.PublishOptions{})
 			return err
 		},
 	}

@@ -202,7 +202,7 @@ func TestPublishing_HistoryOfTwoConsolesIsOneLine(t *testing.T) {
 	base, lost := int64(0), 0
 	for round := range 15 {
 		errs := atOnce(4, func(i int) error {
-			_, err := services[i%2].Publish(e.ctx, owner, document(fmt.Sprint(10+round*4+i)), base, "")
+			_, err := services[i%2].Publish(e.ctx, owner, document(fmt.Sprint(10+round*4+i)), nil, base, console.PublishOptions{})
 			return err
 		})
 		won := 0

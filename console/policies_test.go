@@ -41,15 +41,15 @@ func TestPolicies_StaleBaseIsAConflictThatTellsWhatChanged(t *testing.T) {
 	e := newEnv(t)
 	e.publish(t, "10", 0)
 	e.publish(t, "20", 1)
-	_, err := e.policies.Publish(e.ctx, owner, document("30"), 1, "")
+	_, err := e.policies.Publish(e.ctx, owner, document("30"), nil, 1, console.PublishOptions{})
 	got := errorWith(t, err, console.CodeConflict)
 	stale, ok := got.Detail.(console.StaleBase)
 	if !ok || stale.Base != 1 || stale.Head != 2 || len(stale.Changes) != 1 {
 		t.Fatalf("detail %+v", got.Detail)
 	}
-	_, err = e.policies.Publish(e.ctx, owner, document("30"), 7, "")
+	_, err = e.policies.Publish(e.ctx, owner, document("30"), nil, 7, console.PublishOptions{})
 	wantCode(t, err, console.CodeConflict)
-	_, err = e.policies.Publish(e.ctx, owner, document("30"), -1, "")
+	_, err = e.policies.Publish(e.ctx, owner, document("30"), nil, -1, console.PublishOptions{})
 	wantCode(t, err, console.CodeInvalid)
 }
 
@@ -58,7 +58,7 @@ func TestPolicies_OfManyPublishersFromOneBaseExactlyOneWins(t *testing.T) {
 	e := newEnv(t)
 	e.publish(t, "10", 0)
 	errs := atOnce(16, func(i int) error {
-		_, err := e.policies.Publish(e.ctx, owner, document(string(rune('2'+i%8))+"0"), 1, "")
+		_, err := e.policies.Publish(e.ctx, owner, document(string(rune('2'+i%8))+"0"), nil, 1, console.PublishOptions{})
 		return err
 	})
 	won := 0
@@ -92,13 +92,13 @@ func TestPolicies_DocumentWithProblemsIsRefusedWithAllOfThem(t *testing.T) {
 	e := newEnv(t)
 	bad := strings.Replace(string(document("10")), "mode: open", "mode: maybe", 1)
 	bad = strings.Replace(bad, "identity: api_key", "identity: nobody", 1)
-	_, err := e.policies.Publish(e.ctx, owner, []byte(bad), 0, "")
+	_, err := e.policies.Publish(e.ctx, owner, []byte(bad), nil, 0, console.PublishOptions{})
 	got := errorWith(t, err, console.CodeInvalid)
 	if report, ok := got.Detail.(policy.Report); !ok || len(report.Problems) < 2 || len(got.Fields) != len(report.Problems) {
 		t.Fatalf("detail %+v", got.Detail)
 	}
 	for _, src := range []string{"", "{}", "a: [", "routes: []"} {
-		_, err := e.policies.Publish(e.ctx, owner, []byte(src), 0, "")
+		_, err := e.policies.Publish(e.ctx, owner, []byte(src), nil, 0, console.PublishOptions{})
 		wantCode(t, err, console.CodeInvalid)
 	}
 	if _, ok, _ := e.policies.Head(e.ctx); ok {
@@ -115,7 +115,7 @@ func TestPolicies_PlanInUseIsNotDropped(t *testing.T) {
 	if report.OK() || report.Problems[0].Path != "plans" {
 		t.Fatalf("report %+v", report)
 	}
-	_, err := e.policies.Publish(e.ctx, owner, []byte(without), 0, "")
+	_, err := e.policies.Publish(e.ctx, owner, []byte(without), nil, 0, console.PublishOptions{})
 	wantCode(t, err, console.CodeInvalid)
 	if doc, report := e.policies.Validate(e.ctx, document("10")); doc == nil || !report.OK() {
 		t.Fatalf("report %+v", report)
@@ -127,7 +127,7 @@ func TestPolicies_RollbackIsANewVersionWithTheOldContent(t *testing.T) {
 	e := newEnv(t)
 	v1 := e.publish(t, "10", 0)
 	e.publish(t, "20", 1)
-	v3, err := e.policies.Rollback(e.ctx, as(console.RolePublisher), 1, "too tight")
+	v3, err := e.policies.Rollback(e.ctx, as(console.RolePublisher), 1, console.PublishOptions{Note: "too tight"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -137,9 +137,9 @@ func TestPolicies_RollbackIsANewVersionWithTheOldContent(t *testing.T) {
 	if got := e.actions(t); got[len(got)-1] != "policy.rollback" {
 		t.Fatalf("actions %v", got)
 	}
-	_, err = e.policies.Rollback(e.ctx, owner, 3, "")
+	_, err = e.policies.Rollback(e.ctx, owner, 3, console.PublishOptions{})
 	wantCode(t, err, console.CodeConflict)
-	_, err = e.policies.Rollback(e.ctx, owner, 99, "")
+	_, err = e.policies.Rollback(e.ctx, owner, 99, console.PublishOptions{})
 	wantCode(t, err, console.CodeNotFound)
 }
 
@@ -147,14 +147,14 @@ func TestPolicies_RollbackToAVersionWithoutAPlanInUseIsRefused(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t)
 	only := strings.Replace(string(document("10")), "  pro:\n    limits: [{name: requests, per: tenant, counts: requests, rate: 600/minute, burst: 100}]\n", "", 1)
-	if _, err := e.policies.Publish(e.ctx, owner, []byte(only), 0, ""); err != nil {
+	if _, err := e.policies.Publish(e.ctx, owner, []byte(only), nil, 0, console.PublishOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	e.publish(t, "20", 1)
 	if _, err := e.tenants.Create(e.ctx, owner, console.NewTenant{Name: "P", Plan: "pro"}); err != nil {
 		t.Fatal(err)
 	}
-	_, err := e.policies.Rollback(e.ctx, owner, 1, "")
+	_, err := e.policies.Rollback(e.ctx, owner, 1, console.PublishOptions{})
 	wantCode(t, err, console.CodeInvalid)
 }
 
@@ -213,7 +213,7 @@ func TestDrafts_StartFromTheHeadAndPublish(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	v, err := e.policies.PublishDraft(e.ctx, as(console.RolePublisher), d.ID, d.ETag, "from a draft")
+	v, err := e.policies.PublishDraft(e.ctx, as(console.RolePublisher), d.ID, d.ETag, console.PublishOptions{Note: "from a draft"})
 	if err != nil || v.Number != 2 {
 		t.Fatalf("version %+v (%v)", v, err)
 	}
@@ -239,7 +239,7 @@ func TestDrafts_StaleETagOverwritesNothing(t *testing.T) {
 		"save":    func() error { _, err := e.policies.SaveDraft(e.ctx, owner, d.ID, d.ETag, document("30")); return err },
 		"rebase":  func() error { _, err := e.policies.RebaseDraft(e.ctx, owner, d.ID, d.ETag); return err },
 		"delete":  func() error { return e.policies.DeleteDraft(e.ctx, owner, d.ID, d.ETag) },
-		"publish": func() error { _, err := e.policies.PublishDraft(e.ctx, owner, d.ID, d.ETag, ""); return err },
+		"publish": func() error { _, err := e.policies.PublishDraft(e.ctx, owner, d.ID, d.ETag, console.PublishOptions{}); return err },
 	} {
 		if err := fn(); console.CodeOf(err) != console.CodeConflict {
 			t.Errorf("%s: %v", name, err)
@@ -284,13 +284,13 @@ func TestDrafts_StaleBaseNeedsARebase(t *testing.T) {
 		t.Fatal(err)
 	}
 	e.publish(t, "20", 1)
-	_, err = e.policies.PublishDraft(e.ctx, owner, d.ID, d.ETag, "")
+	_, err = e.policies.PublishDraft(e.ctx, owner, d.ID, d.ETag, console.PublishOptions{})
 	wantCode(t, err, console.CodeConflict)
 	d, err = e.policies.RebaseDraft(e.ctx, owner, d.ID, d.ETag)
 	if err != nil || d.Base != 2 {
 		t.Fatalf("draft %+v (%v)", d, err)
 	}
-	if _, err := e.policies.PublishDraft(e.ctx, owner, d.ID, d.ETag, ""); err != nil {
+	if _, err := e.policies.PublishDraft(e.ctx, owner, d.ID, d.ETag, console.PublishOptions{}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -330,7 +330,7 @@ func TestPolicies_PlanIsNotDroppedUnderANewTenant(t *testing.T) {
 		case 1:
 			_, err = e.tenants.Update(e.ctx, owner, ten.ID, console.TenantPatch{Plan: &pro})
 		default:
-			_, err = e.policies.Publish(e.ctx, owner, []byte(only), 1, "")
+			_, err = e.policies.Publish(e.ctx, owner, []byte(only), nil, 1, console.PublishOptions{})
 		}
 		return err
 	})

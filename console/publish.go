@@ -20,7 +20,8 @@ const plausibleJump = 1_000_000
 type publication struct {
 	src        []byte // document, or nil for a rollback
 	base       int64  // -1: whatever is in force
-	note       string
+	o          PublishOptions
+	tests      []byte // nil: those of the version in force; of a rollback, its own
 	rollbackOf int64
 	draftID    string // deleted with the publication
 	draftETag  string
@@ -30,16 +31,16 @@ type publication struct {
 // from, 0 before the first; when another one is in force by now the Error is a
 // conflict with a StaleBase as its Detail. A document with problems is
 // CodeInvalid with a policy.Report as its Detail.
-func (s *Policies) Publish(ctx context.Context, actor Actor, src []byte, base int64, note string) (Version, error) {
+func (s *Policies) Publish(ctx context.Context, actor Actor, src, tests []byte, base int64, o PublishOptions) (Version, error) {
 	if base < 0 {
 		return Version{}, invalid(FieldError{Field: "base_version", Message: "This must be 0 or a version's number."})
 	}
-	return s.publish(ctx, actor, publication{src: src, base: base, note: note})
+	return s.publish(ctx, actor, publication{src: src, tests: tests, base: base, o: o})
 }
 
 // PublishDraft publishes a draft and deletes it. etag must be the draft's
 // current one.
-func (s *Policies) PublishDraft(ctx context.Context, actor Actor, id, etag, note string) (Version, error) {
+func (s *Policies) PublishDraft(ctx context.Context, actor Actor, id, etag string, o PublishOptions) (Version, error) {
 	d, err := s.GetDraft(ctx, id)
 	if err != nil {
 		return Version{}, err
@@ -47,13 +48,13 @@ func (s *Policies) PublishDraft(ctx context.Context, actor Actor, id, etag, note
 	if d.ETag != etag {
 		return Version{}, staleDraft()
 	}
-	return s.publish(ctx, actor, publication{src: []byte(d.Source), base: d.Base, note: note, draftID: id, draftETag: etag})
+	return s.publish(ctx, actor, publication{src: []byte(d.Source), tests: []byte(d.Tests), base: d.Base, o: o, draftID: id, draftETag: etag})
 }
 
 // Rollback makes version n's document the next version. It is checked like any
 // other publication.
-func (s *Policies) Rollback(ctx context.Context, actor Actor, n int64, note string) (Version, error) {
-	return s.publish(ctx, actor, publication{base: -1, note: note, rollbackOf: n})
+func (s *Policies) Rollback(ctx context.Context, actor Actor, n int64, o PublishOptions) (Version, error) {
+	return s.publish(ctx, actor, publication{base: -1, o: o, rollbackOf: n})
 }
 
 func (s *Policies) publish(ctx context.Context, actor Actor, p publication) (Version, error) {
@@ -61,7 +62,7 @@ func (s *Policies) publish(ctx context.Context, actor Actor, p publication) (Ver
 		return Version{}, err
 	}
 	var bad problems
-	p.note = bad.text("note", p.note, maxNote, false)
+	p.o.Note = bad.text("note", p.o.Note, maxNote, false)
 	if err := bad.err(); err != nil {
 		return Version{}, err
 	}
@@ -110,8 +111,8 @@ func (s *Policies) publishIn(ctx context.Context, tx Tx, actor Actor, p publicat
 	}
 	body := doc.Canonical()
 	v := Version{
-		Number: others.next(head.Number), Digest: policy.DigestOf(body), Parent: head.Digest, Body: body, Note: p.note,
-		Author: actor.Name, Kind: KindPublish, CreatedAt: s.d.now(), Changes: policy.Diff(headDoc, doc),
+		Number: others.next(head.Number), Digest: policy.DigestOf(body), Parent: head.Digest, Body: body, Note: p.o.Note,
+		Author: actor.Name, Kind: KindPublish, CreatedAt: s.d.now(), AuthorID: actor.ID, Changes: rated(policy.Diff(headDoc, doc)),
 	}
 	if p.rollbackOf > 0 {
 		v.Kind, v.RollbackOf = KindRollback, p.rollbackOf
@@ -138,7 +139,7 @@ func (s *Policies) store(ctx context.Context, tx Tx, actor Actor, p publication,
 		return fmt.Errorf("insert outbox row of version %d: %w", v.Number, err)
 	}
 	ev := event{
-		action: "policy." + string(v.Kind), object: "policy", objectID: number, changes: v.Changes, reason: v.Note,
+		action: "policy." + string(v.Kind), object: "policy", objectID: number, changes: PlainChanges(v.Changes), reason: v.Note,
 		after: versionView{v.Number, v.Digest, string(v.Kind), v.RollbackOf, v.Note},
 	}
 	if head.Number > 0 {

@@ -103,18 +103,18 @@ func TestReasons_ResumingNeedsNone(t *testing.T) {
 func TestNotes_OfPublicationsAreOptionalAndBounded(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t)
-	if _, err := e.policies.Publish(e.ctx, owner, document("10"), 0, ""); err != nil {
+	if _, err := e.policies.Publish(e.ctx, owner, document("10"), nil, 0, console.PublishOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	_, err := e.policies.Publish(e.ctx, owner, document("20"), 1, strings.Repeat("n", 2001))
+	_, err := e.policies.Publish(e.ctx, owner, document("20"), nil, 1, console.PublishOptions{Note: strings.Repeat("n", 2001)})
 	fieldOf(t, "publish", err, "note")
-	v, err := e.policies.Publish(e.ctx, owner, document("20"), 1, strings.Repeat("n", 2000))
+	v, err := e.policies.Publish(e.ctx, owner, document("20"), nil, 1, console.PublishOptions{Note: strings.Repeat("n", 2000)})
 	if err != nil || len(v.Note) != 2000 {
 		t.Fatalf("note of %d (%v)", len(v.Note), err)
 	}
-	_, err = e.policies.Rollback(e.ctx, owner, 1, "a\x00")
+	_, err = e.policies.Rollback(e.ctx, owner, 1, console.PublishOptions{Note: "a\x00"})
 	fieldOf(t, "roll back", err, "note")
-	if v, err := e.policies.Rollback(e.ctx, owner, 1, ""); err != nil || v.Number != 3 {
+	if v, err := e.policies.Rollback(e.ctx, owner, 1, console.PublishOptions{}); err != nil || v.Number != 3 {
 		t.Fatalf("version %+v (%v)", v, err)
 	}
 }

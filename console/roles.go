@@ -21,7 +21,9 @@ type Permission string
 const (
 	PermView            Permission = "view"             // every page that changes nothing
 	PermEditDrafts      Permission = "edit-drafts"      // create, save and delete drafts
-	PermPublish         Permission = "publish"          // publish and roll back
+	PermPublish         Permission = "publish"          // publish, roll back, schedule
+	PermApprove         Permission = "approve"          // approve somebody else's draft, close reviews
+	PermManageRules     Permission = "manage-rules"     // say which changes need approvals
 	PermManageTenants   Permission = "manage-tenants"   // create, change, suspend, delete tenants
 	PermManageKeys      Permission = "manage-keys"      // issue, rotate, suspend, revoke
 	PermManageOperators Permission = "manage-operators" // operators, their roles and tokens
@@ -39,11 +41,11 @@ func roleTable(r Role) []Permission {
 	case RoleEditor:
 		return append(base, PermEditDrafts)
 	case RolePublisher:
-		return append(base, PermEditDrafts, PermPublish)
+		return append(base, PermEditDrafts, PermPublish, PermApprove)
 	case RoleKeyAdmin:
 		return append(base, PermManageTenants, PermManageKeys)
 	case RoleOwner:
-		return append(base, PermEditDrafts, PermPublish, PermManageTenants, PermManageKeys, PermManageOperators)
+		return append(base, PermEditDrafts, PermPublish, PermApprove, PermManageRules, PermManageTenants, PermManageKeys, PermManageOperators)
 	}
 	return nil
 }
@@ -62,7 +64,7 @@ func Roles() []Role {
 // Permissions lists all permissions.
 func Permissions() []Permission {
 	return []Permission{
-		PermView, PermEditDrafts, PermPublish, PermManageTenants, PermManageKeys,
+		PermView, PermEditDrafts, PermPublish, PermApprove, PermManageRules, PermManageTenants, PermManageKeys,
 		PermManageOperators, PermViewAsTenant, PermViewAudit, PermOwnSessions,
 	}
 }

@@ -13,7 +13,7 @@ func TestRoles_TableIsWhatTheDocumentationSays(t *testing.T) {
 	want := map[console.Role][]console.Permission{
 		console.RoleViewer:    {v, s, a, o},
 		console.RoleEditor:    {v, s, a, o, console.PermEditDrafts},
-		console.RolePublisher: {v, s, a, o, console.PermEditDrafts, console.PermPublish},
+		console.RolePublisher: {v, s, a, o, console.PermEditDrafts, console.PermPublish, console.PermApprove},
 		console.RoleKeyAdmin:  {v, s, a, o, console.PermManageTenants, console.PermManageKeys},
 		console.RoleOwner:     console.Permissions(),
 		"":                    nil,
@@ -114,9 +114,9 @@ func TestRoles_PoliciesAndOperatorsAreForWhoMayManageThem(t *testing.T) {
 		func(a console.Actor) error { return e.policies.DeleteDraft(ctx, a, d.ID, d.ETag) },
 	)
 	e.refuse(t, console.PermPublish,
-		func(a console.Actor) error { _, err := e.policies.Publish(ctx, a, document("20"), 1, ""); return err },
-		func(a console.Actor) error { _, err := e.policies.PublishDraft(ctx, a, d.ID, d.ETag, ""); return err },
-		func(a console.Actor) error { _, err := e.policies.Rollback(ctx, a, 1, ""); return err },
+		func(a console.Actor) error { _, err := e.policies.Publish(ctx, a, document("20"), nil, 1, console.PublishOptions{}); return err },
+		func(a console.Actor) error { _, err := e.policies.PublishDraft(ctx, a, d.ID, d.ETag, console.PublishOptions{}); return err },
+		func(a console.Actor) error { _, err := e.policies.Rollback(ctx, a, 1, console.PublishOptions{}); return err },
 	)
 	e.refuse(t, console.PermManageOperators,
 		func(a console.Actor) error {

@@ -70,7 +70,7 @@ func (t tx) InsertVersion(ctx context.Context, v console.Version, authorID strin
 	})
 }
 
-func changesOf(b []byte) (out []policy.Change, err error) {
+func changesOf[T any](b []byte) (out []T, err error) {
 	if len(b) == 0 {
 		return nil, nil
 	}
@@ -81,7 +81,7 @@ func changesOf(b []byte) (out []policy.Change, err error) {
 }
 
 func versionOf(r gen.PolicyVersion) (console.Version, error) {
-	changes, err := changesOf(r.Changes)
+	changes, err := changesOf[console.RatedChange](r.Changes)
 	return console.Version{
 		Number: r.Number, Digest: r.Digest, Parent: r.Parent, Body: r.Body, Note: r.Note, Author: r.Author,
 		Kind: console.VersionKind(r.Kind), RollbackOf: orZero(r.RollbackOf), CreatedAt: r.CreatedAt, Changes: changes,
@@ -237,7 +237,7 @@ func auditOf(rows []gen.AuditEvent, err error) ([]console.AuditEvent, error) {
 	}
 	out := make([]console.AuditEvent, len(rows))
 	for i, r := range rows {
-		changes, err := changesOf(r.Changes)
+		changes, err := changesOf[policy.Change](r.Changes)
 		if err != nil {
 			return nil, err
 		}

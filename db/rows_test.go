@@ -130,7 +130,7 @@ func TestRows_VersionsHeadAndDraftsComeBackAsTheyWere(t *testing.T) {
 		same(t, number, int64(0))
 		changes := []policy.Change{{Path: "routes[0]", Kind: "added", Effect: "neutral", Text: "route \"x\" <&> is added"}}
 		first := console.Version{
-			Number: 3, Digest: policy.DigestOf([]byte("{}")), Body: []byte("{}"), Note: "n", Author: "Ann", Kind: console.KindPublish, CreatedAt: at, Changes: changes,
+			Number: 3, Digest: policy.DigestOf([]byte("{}")), Body: []byte("{}"), Note: "n", Author: "Ann", Kind: console.KindPublish, CreatedAt: at, Changes: []console.RatedChange{{Change: changes[0]}},
 		}
 		second := first
 		second.Number, second.Parent, second.Kind, second.RollbackOf = 5, first.Digest, console.KindRollback, 3

@@ -76,7 +76,7 @@ func TestAccess_EveryCellOfTheMatrix(t *testing.T) {
 	t.Parallel()
 	w := webtest.New(t)
 	w.Feed.Gateways(1)
-	if _, err := w.Web.Policies.Publish(t.Context(), w.Actor(console.RoleOwner), []byte(document), 0, "first"); err != nil {
+	if _, err := w.Web.Policies.Publish(t.Context(), w.Actor(console.RoleOwner), []byte(document), nil, 0, console.PublishOptions{Note: "first"}); err != nil {
 		t.Fatal(err)
 	}
 	fill := strings.NewReplacer("{tenant}", "ten_aaaaaaaaaaaaaaaa", "{draft}", "drf_aaaaaaaaaaaaaaaa", "{version}", "77", "{rotation}", "rot_aaaaaaaaaaaaaaaa",

@@ -18,7 +18,7 @@ func withEveryPart(t *testing.T, plan, source string) (*webtest.World, console.T
 	w := webtest.New(t)
 	w.Feed.Gateways(3)
 	owner := w.Actor(console.RoleOwner)
-	if _, err := w.Web.Policies.Publish(t.Context(), owner, []byte(source), 0, "first"); err != nil {
+	if _, err := w.Web.Policies.Publish(t.Context(), owner, []byte(source), nil, 0, console.PublishOptions{Note: "first"}); err != nil {
 		t.Fatal(err)
 	}
 	tenant, err := w.Web.Tenants.Create(t.Context(), owner, console.NewTenant{Name: "Acme", Plan: plan, TimeZone: "UTC"})

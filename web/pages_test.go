@@ -51,7 +51,7 @@ func world(t *testing.T) (*webtest.World, console.Tenant) {
 	w := webtest.New(t)
 	w.Feed.Gateways(3)
 	owner := w.Actor(console.RoleOwner)
-	if _, err := w.Web.Policies.Publish(t.Context(), owner, []byte(pagesPolicy), 0, "first"); err != nil {
+	if _, err := w.Web.Policies.Publish(t.Context(), owner, []byte(pagesPolicy), nil, 0, console.PublishOptions{Note: "first"}); err != nil {
 		t.Fatal(err)
 	}
 	tenant, err := w.Web.Tenants.Create(t.Context(), owner, console.NewTenant{Name: "Acme", Plan: "pro", TimeZone: "UTC"})

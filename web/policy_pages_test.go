@@ -16,7 +16,7 @@ import (
 func TestVersion_RollBackIsANewVersionWithTheOldContent(t *testing.T) {
 	t.Parallel()
 	e := edit(t)
-	if _, err := e.Web.Policies.Publish(t.Context(), e.Actor(console.RoleOwner), []byte(strings.Replace(document, "6000/minute", "600/minute", 1)), 1, "tight"); err != nil {
+	if _, err := e.Web.Policies.Publish(t.Context(), e.Actor(console.RoleOwner), []byte(strings.Replace(document, "6000/minute", "600/minute", 1)), nil, 1, console.PublishOptions{Note: "tight"}); err != nil {
 		t.Fatal(err)
 	}
 	page := e.owner.Get("/policy/versions/2").Text
@@ -58,7 +58,7 @@ func TestVersion_StatusTellsNACKsAndIsUnknownWithoutRedis(t *testing.T) {
 		return strings.Contains(e.owner.Get("/policy/versions/1/status").Text, "3 of 3 enforce v1")
 	})
 	e.Feed.Freeze(&policy.NACK{Version: 2, Code: policy.NACKBadSignature, Detail: "no key made it <script>", Since: time.Now()})
-	if _, err := e.Web.Policies.Publish(t.Context(), e.Actor(console.RoleOwner), []byte(strings.Replace(document, "6000/minute", "600/minute", 1)), 1, "x"); err != nil {
+	if _, err := e.Web.Policies.Publish(t.Context(), e.Actor(console.RoleOwner), []byte(strings.Replace(document, "6000/minute", "600/minute", 1)), nil, 1, console.PublishOptions{Note: "x"}); err != nil {
 		t.Fatal(err)
 	}
 	waitFor(t, func() bool {

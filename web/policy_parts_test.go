@@ -227,7 +227,7 @@ func problemBeside(page, field, want string) bool {
 func TestPolicy_LivePageTellsTheNewParts(t *testing.T) {
 	t.Parallel()
 	w := webtest.New(t)
-	if _, err := w.Web.Policies.Publish(t.Context(), w.Actor(console.RoleOwner), []byte(everyPart), 0, "first"); err != nil {
+	if _, err := w.Web.Policies.Publish(t.Context(), w.Actor(console.RoleOwner), []byte(everyPart), nil, 0, console.PublishOptions{Note: "first"}); err != nil {
 		t.Fatal(err)
 	}
 	page := w.As(t, console.RoleViewer).Get("/policy").Text

@@ -176,7 +176,7 @@ func (s *Server) draftPublish(w http.ResponseWriter, r *http.Request) error {
 		f.Fail("note", "Say why; it stands beside the version for ever.")
 		return s.renderReview(w, r, http.StatusUnprocessableEntity, e, f)
 	}
-	v, err := s.Policies.PublishDraft(r.Context(), actor(r), id, f.Get("etag"), f.Get("note"))
+	v, err := s.Policies.PublishDraft(r.Context(), actor(r), id, f.Get("etag"), console.PublishOptions{Note: f.Get("note")})
 	ce, _ := errors.AsType[*console.Error](err)
 	if ce != nil && (ce.Code == console.CodeConflict || ce.Code == console.CodeInvalid) {
 		e, loadErr := s.loadEditor(r.Context(), id)

@@ -46,7 +46,7 @@ func edit(t *testing.T) edited {
 	t.Helper()
 	w := webtest.New(t)
 	w.Feed.Gateways(3)
-	if _, err := w.Web.Policies.Publish(t.Context(), w.Actor(console.RoleOwner), []byte(document), 0, "first"); err != nil {
+	if _, err := w.Web.Policies.Publish(t.Context(), w.Actor(console.RoleOwner), []byte(document), nil, 0, console.PublishOptions{Note: "first"}); err != nil {
 		t.Fatal(err)
 	}
 	e := edited{World: w, owner: w.As(t, console.RoleOwner), editor: w.As(t, console.RoleEditor)}
@@ -385,7 +385,7 @@ func TestPublish_StaleBaseShowsBothSidesAndMergesThem(t *testing.T) {
 	f.Set("act", "save")
 	e.editor.Post(e.path+"/sections", f)
 	theirs := strings.Replace(document, "6000/minute", "777/minute", 1)
-	if _, err := e.Web.Policies.Publish(t.Context(), e.Actor(console.RoleOwner), []byte(theirs), 1, "theirs"); err != nil {
+	if _, err := e.Web.Policies.Publish(t.Context(), e.Actor(console.RoleOwner), []byte(theirs), nil, 1, console.PublishOptions{Note: "theirs"}); err != nil {
 		t.Fatal(err)
 	}
 	d, _ := e.Web.Policies.GetDraft(t.Context(), e.draft)

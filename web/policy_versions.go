@@ -79,7 +79,7 @@ func (s *Server) renderVersion(w http.ResponseWriter, r *http.Request, status in
 		return err
 	}
 	p := views.VersionProps{Frame: s.titled(r, fmt.Sprintf("v%d", v.Number)), Now: s.Now(), Version: versionRow(v, head.Number), Head: head.Number,
-		Status: s.publication(r, v, head.Number), Changes: diffRows(v.Changes), Form: f, CanPublish: can(r, console.PermPublish)}
+		Status: s.publication(r, v, head.Number), Changes: diffRows(console.PlainChanges(v.Changes)), Form: f, CanPublish: can(r, console.PermPublish)}
 	// Rolling back always goes to something else than what is in force.
 	p.RollbackTo = v.Number
 	if v.Number == head.Number {
@@ -215,7 +215,7 @@ func (s *Server) versionRollback(w http.ResponseWriter, r *http.Request) error {
 		f.Fail("note", "Say why; it stands beside the version for ever.")
 		return s.renderVersion(w, r, http.StatusUnprocessableEntity, v, f)
 	}
-	to, err := s.Policies.Rollback(r.Context(), actor(r), v.Number, f.Get("note"))
+	to, err := s.Policies.Rollback(r.Context(), actor(r), v.Number, console.PublishOptions{Note: f.Get("note")})
 	if ce, ok := errors.AsType[*console.Error](err); ok && (ce.Code == console.CodeInvalid || ce.Code == console.CodeConflict) {
 		status := s.take(f, err)
 		if report, ok := ce.Detail.(policy.Report); ok && !report.OK() {

@@ -197,7 +197,7 @@ func TestConsole_RedisThatLostEverythingIsFilledAgain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := console.NewPolicies(deps).Publish(t.Context(), shellActor(), document, 0, ""); err != nil {
+	if _, err := console.NewPolicies(deps).Publish(t.Context(), shellActor(), document, nil, 0, console.PublishOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	var epochs []string

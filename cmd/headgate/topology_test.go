@@ -138,7 +138,7 @@ func publishAndIssue(t *testing.T, dsn, redisURL string) string {
 		t.Fatal(err)
 	}
 	deps := console.Deps{Store: store, Feed: publisher, Deployment: "test"}
-	if _, err := console.NewPolicies(deps).Publish(t.Context(), shellActor(), []byte(topologyPolicy), 0, ""); err != nil {
+	if _, err := console.NewPolicies(deps).Publish(t.Context(), shellActor(), []byte(topologyPolicy), nil, 0, console.PublishOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	tenant, err := console.NewTenants(deps).Create(t.Context(), shellActor(), console.NewTenant{Name: "A", Plan: "free"})

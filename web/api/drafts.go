@@ -175,7 +175,7 @@ func (a *API) publishDraft(ctx context.Context, in *draftPublishIn) (*publishedO
 	if _, err := in.duration(); err != nil {
 		return nil, err
 	}
-	out, err := published(a.Policies.PublishDraft(ctx, actorOf(ctx), in.Draft, etag, in.Body.Note))
+	out, err := published(a.Policies.PublishDraft(ctx, actorOf(ctx), in.Draft, etag, console.PublishOptions{Note: in.Body.Note}))
 	if err != nil {
 		return nil, stale(err)
 	}

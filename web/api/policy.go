@@ -30,7 +30,7 @@ type Version struct {
 
 func versionOf(v console.Version) Version {
 	return Version{Version: v.Number, Digest: v.Digest, Parent: v.Parent, Kind: string(v.Kind), RollbackOf: v.RollbackOf,
-		Author: v.Author, Note: v.Note, CreatedAt: v.CreatedAt, Document: v.Body, Changes: v.Changes}
+		Author: v.Author, Note: v.Note, CreatedAt: v.CreatedAt, Document: v.Body, Changes: console.PlainChanges(v.Changes)}
 }
 
 func versionInList(v console.Version) Version {
@@ -182,7 +182,7 @@ func (a *API) publishPolicy(ctx context.Context, in *publishIn) (*publishedOut, 
 		Base           int64
 	}{policy.DigestOf(in.Body.Document.source), in.Body.Note, in.Body.BaseVersion}
 	out, err := once(ctx, a, "policy.publish", in.Repeatable, request, false, samePublished, func() (*publishedOut, error) {
-		v, err := a.Policies.Publish(ctx, actorOf(ctx), in.Body.Document.source, in.Body.BaseVersion, in.Body.Note)
+		v, err := a.Policies.Publish(ctx, actorOf(ctx), in.Body.Document.source, nil, in.Body.BaseVersion, console.PublishOptions{Note: in.Body.Note})
 		return published(v, err)
 	})
 	release()
@@ -228,7 +228,7 @@ func (a *API) rollbackPolicy(ctx context.Context, in *rollbackIn) (*publishedOut
 	}
 	request := fmt.Sprint(in.Version, in.Body.Note)
 	out, err := once(ctx, a, "policy.rollback", in.Repeatable, request, false, samePublished, func() (*publishedOut, error) {
-		v, err := a.Policies.Rollback(ctx, actorOf(ctx), in.Version, in.Body.Note)
+		v, err := a.Policies.Rollback(ctx, actorOf(ctx), in.Version, console.PublishOptions{Note: in.Body.Note})
 		return published(v, err)
 	})
 	if err != nil {
