@@ -37,13 +37,13 @@ func (g *Gateway) serveCheck(w http.ResponseWriter, r *http.Request) {
 
 // writeAdmission tells a proxy what it should know of a request that it may
 // forward: the limits, and who is calling.
-func (g *Gateway) writeAdmission(h http.Header, v *Verdict) {
+func (g *Gateway) writeAdmission(h FieldSink, v *Verdict) {
 	g.writeHeaders(h, v)
-	for name, value := range map[string]string{
-		headerTenant: v.Tenant, headerCredential: v.Credential, headerUser: v.User, headerRoute: v.routeName(), headerLease: v.Lease,
+	for _, f := range [...]struct{ name, value string }{
+		{headerTenant, v.Tenant}, {headerCredential, v.Credential}, {headerUser, v.User}, {headerRoute, v.routeName()}, {headerLease, v.Lease},
 	} {
-		if value != "" && (name == headerLease || fieldText(value)) {
-			h.Set(name, value)
+		if f.value != "" && (f.name == headerLease || fieldText(f.value)) {
+			h.Set(f.name, f.value)
 		}
 	}
 }

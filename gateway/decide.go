@@ -17,16 +17,21 @@ import (
 // caller that hangs up must not look like a broken Redis to the breaker. Both keep
 // to their own time budgets instead.
 func (g *Gateway) decide(ctx context.Context, in *Inbound) Verdict {
+	var v Verdict
+	g.decideInto(ctx, in, &v)
+	return v
+}
+
+func (g *Gateway) decideInto(ctx context.Context, in *Inbound, v *Verdict) {
 	start := g.cfg.Now()
 	g.metrics.received.Inc()
-	v := Verdict{Deciding: -1, RequestID: in.RequestID, Status: http.StatusOK, Peeked: in.Peek}
-	g.judgeWithin(context.WithoutCancel(ctx), in, &v)
+	*v = Verdict{Deciding: -1, RequestID: in.RequestID, Status: http.StatusOK, Peeked: in.Peek, drawn: v.drawn}
+	g.judgeWithin(context.Background(), in, v) //nolint:contextcheck // see above; nothing below reads values of it
 	// A body that breaks off ends the context as well; its caller may still be there.
 	if v.Aborted = ctx.Err() != nil && v.Code != CodeBadRequest; v.Aborted {
 		v.End() //nolint:contextcheck // what is held has to be given back when the caller has left
 	}
-	g.account(&v, start)
-	return v
+	g.account(v, start)
 }
 
 // judgeWithin is judge within the door's own time budget.

@@ -22,6 +22,10 @@ type Door interface {
 // per request; it charges.
 func (g *Gateway) Decide(ctx context.Context, in *Inbound) Verdict { return g.decide(ctx, in) }
 
+// DecideInto is Decide for doors that use a verdict again: what v was before, with all
+// that it points to, must not be looked at any more.
+func (g *Gateway) DecideInto(ctx context.Context, in *Inbound, v *Verdict) { g.decideInto(ctx, in, v) }
+
 // MayAsk reports whether a caller at peer with that token may use a door for
 // decisions: anyone on loopback may, others need the decide token.
 func (g *Gateway) MayAsk(peer netip.Addr, token string) bool { return g.mayAskFrom(peer, token) }
@@ -52,24 +56,41 @@ func (g *Gateway) Answer(v *Verdict, origin string, debug bool) Answer {
 	return w.answer
 }
 
-// Fields are the header fields of Answer alone: for doors that need no body, and
-// cheaper.
-func (g *Gateway) Fields(v *Verdict, origin string, debug bool) http.Header {
-	h := make(http.Header, 16)
+// FieldSink takes the header fields of an answer; http.Header is one. No name is set
+// twice, nor set after it was added.
+type FieldSink interface {
+	Set(name, value string)
+	Add(name, value string)
+}
+
+// WriteFields tells the header fields of Answer alone: for doors that write them into
+// messages of their own.
+func (g *Gateway) WriteFields(to FieldSink, v *Verdict, origin string, debug bool) {
 	if debug {
-		g.writeVersion(h, v)
+		g.writeVersion(to, v)
 	}
 	if v.Allowed {
-		g.writeAdmission(h, v)
-		return h
+		g.writeAdmission(to, v)
+		return
 	}
-	g.writeHeaders(h, v)
-	writeCORS(h, origin)
-	h.Set("Content-Type", v.contentType())
+	g.writeHeaders(to, v)
+	writeCORS(to, origin)
+	to.Set("Content-Type", v.contentType())
 	if !v.Bare {
-		h.Set("X-Content-Type-Options", "nosniff")
+		to.Set("X-Content-Type-Options", "nosniff")
 	}
-	return h
+}
+
+// AppendBody appends the body of Answer.
+func (v *Verdict) AppendBody(b []byte) []byte {
+	switch {
+	case v.Allowed:
+		return b
+	case v.Bare:
+		return append(b, bareBody...)
+	}
+	p := v.problem()
+	return append(p.appendTo(b), '\n')
 }
 
 // answerWriter keeps an answer instead of sending it.

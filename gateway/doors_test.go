@@ -133,7 +133,23 @@ func (a *asked) end(f *fixture, token string) {
 	}
 }
 
-// Fields is Answer without its body, for refusals of every kind.
+// onceEach is a sink that wants each name set once: others cannot replace what they
+// have written.
+type onceEach struct {
+	t *testing.T
+	h http.Header
+}
+
+func (o onceEach) Set(name, value string) {
+	if o.h[name] != nil {
+		o.t.Errorf("%s is set again", name)
+	}
+	o.h.Set(name, value)
+}
+
+func (o onceEach) Add(name, value string) { o.h.Add(name, value) }
+
+// WriteFields and AppendBody are Answer, for refusals of every kind.
 func TestDoors_FieldsAreThoseOfTheAnswer(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, widePolicy, nil, func(c *Config) { c.DebugHeader = true })
@@ -149,9 +165,10 @@ func TestDoors_FieldsAreThoseOfTheAnswer(t *testing.T) {
 			}
 			v := f.g.Decide(t.Context(), &in)
 			origin := []string{"", "https://app.example"}[i%2]
-			answer, fields := f.g.Answer(&v, origin, i%3 == 0), f.g.Fields(&v, origin, i%3 == 0)
-			if fmt.Sprint(answer.Header) != fmt.Sprint(fields) {
-				t.Fatalf("%+v:\n%v\n%v", in, answer.Header, fields)
+			answer, fields := f.g.Answer(&v, origin, i%3 == 0), onceEach{t, http.Header{}}
+			f.g.WriteFields(fields, &v, origin, i%3 == 0)
+			if fmt.Sprint(answer.Header) != fmt.Sprint(fields.h) || string(v.AppendBody(nil)) != string(answer.Body) {
+				t.Fatalf("%+v:\n%v %s\n%v %s", in, answer.Header, answer.Body, fields.h, v.AppendBody(nil))
 			}
 			seen[answer.Status] = true
 		}

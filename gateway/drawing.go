@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"crypto/rand"
+	"slices"
 	"time"
 
 	"github.com/headgate/headgate/limiter"
@@ -13,10 +14,24 @@ import (
 type drawing struct {
 	draw      limiter.Draw
 	states    []LimitState
-	apart     []LimitState // not in the draw: lifted by an override, or a shadow of 0
-	now       int64        // estimate of the store's clock, Unix µs
+	apart     []LimitState  // not in the draw: lifted by an override, or a shadow of 0
+	own       []limiter.Row // of the route's limits
+	now       int64         // estimate of the store's clock, Unix µs
 	overrides *policy.Overrides
 	rows      rows
+}
+
+// again is an empty drawing that has the room of d, if there is a d.
+func (d *drawing) again() *drawing {
+	if d == nil {
+		return &drawing{}
+	}
+	clear(d.draw.Slots) // leases end with their request
+	*d = drawing{
+		draw:   limiter.Draw{Charges: d.draw.Charges[:0], Slots: d.draw.Slots[:0], Quotas: d.draw.Quotas[:0]},
+		states: d.states[:0], apart: d.apart[:0], own: d.own[:0],
+	}
+	return d
 }
 
 // drawing lists what the request draws from, cheapest layer first: global, what
@@ -24,20 +39,21 @@ type drawing struct {
 // and its own, concurrency, quota.
 func (g *Gateway) drawing(in *Inbound, v *Verdict, caller *caller) *drawing {
 	c, route := v.Policy.Compiled, v.Route
+	d := v.drawn.again()
+	v.drawn = d
 	n := len(c.Global) + len(caller.plan) + len(route.Limits)
-	d := &drawing{
-		draw:   limiter.Draw{Charges: make([]limiter.Charge, 0, n)},
-		states: make([]LimitState, 0, n+2), now: g.limiter.StoreNow(), overrides: caller.overrides, rows: rows{g: g, in: in, v: v, view: g.viewOf(c), user: caller.user},
-	}
+	d.draw.Charges, d.states = slices.Grow(d.draw.Charges, n), slices.Grow(d.states, n+2)
+	d.now, d.overrides = g.limiter.StoreNow(), caller.overrides
+	d.rows = rows{g: g, in: in, v: v, view: g.viewOf(c), user: caller.user}
 	d.addAll(c.Global)
-	own := make([]limiter.Row, len(route.Limits))
 	for i := range route.Limits {
-		own[i] = d.rows.of(route.Limits[i].Dimensions)
-		d.add(&route.Limits[i], own[i], own[i].Tenant == "")
+		row := d.rows.of(route.Limits[i].Dimensions)
+		d.own = append(d.own, row)
+		d.add(&route.Limits[i], row, row.Tenant == "")
 	}
 	d.addAll(caller.plan)
 	for i := range route.Limits {
-		d.add(&route.Limits[i], own[i], own[i].Tenant != "")
+		d.add(&route.Limits[i], d.own[i], d.own[i].Tenant != "")
 	}
 	if route.Concurrency != nil {
 		d.slot(route.Concurrency)
@@ -45,6 +61,7 @@ func (g *Gateway) drawing(in *Inbound, v *Verdict, caller *caller) *drawing {
 	if caller.quota != nil {
 		d.quota(caller)
 	}
+	d.rows = rows{} // the request is over sooner than the verdict
 	return d
 }
 

@@ -37,7 +37,7 @@ const maxInteger = 999_999_999_999_999
 // writeHeaders puts what the verdict says into h: the limits' fields unless there
 // are no numbers to tell, Retry-After on refusals, the rotation's fields on
 // answers to a key that is being replaced.
-func (g *Gateway) writeHeaders(h http.Header, v *Verdict) {
+func (g *Gateway) writeHeaders(h FieldSink, v *Verdict) {
 	h.Set(headerRequestID, v.RequestID)
 	if !v.Allowed && (v.Status == http.StatusTooManyRequests || v.Status == http.StatusServiceUnavailable) {
 		h.Set("Cache-Control", "no-store")
@@ -84,7 +84,7 @@ func (v *Verdict) retryAfterMillis() int64 {
 // writeLimits writes RateLimit-Policy and RateLimit (IETF draft, RFC 9651 lists
 // of strings): every limit whose numbers are known by its id, in the order of
 // evaluation. Ids of limits need no escaping.
-func writeLimits(h http.Header, v *Verdict) {
+func writeLimits(h FieldSink, v *Verdict) {
 	policies, limits := make([]byte, 0, 160), make([]byte, 0, 128)
 	for i := range v.Limits {
 		l := &v.Limits[i]
@@ -175,7 +175,7 @@ func (v *Verdict) tells() bool {
 }
 
 // writeLegacy writes the older fields for the tightest limit.
-func writeLegacy(h http.Header, v *Verdict) {
+func writeLegacy(h FieldSink, v *Verdict) {
 	l, left, reset := v.Tightest()
 	if l == nil {
 		return
@@ -187,7 +187,7 @@ func writeLegacy(h http.Header, v *Verdict) {
 
 // writeRetiring tells a caller that its key is being replaced: since when
 // (Deprecation, RFC 9745) and until when it works (Sunset, RFC 8594).
-func writeRetiring(h http.Header, v *Verdict, now time.Time) {
+func writeRetiring(h FieldSink, v *Verdict, now time.Time) {
 	since := now
 	if v.RetiringAt != nil {
 		since = *v.RetiringAt

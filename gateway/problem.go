@@ -154,7 +154,7 @@ func writeJSON(w http.ResponseWriter, status int, body any) {
 
 // writeCORS lets the page at origin read the answer. It allows no credentials
 // mode: keys travel in headers, cookies are none of ours.
-func writeCORS(h http.Header, origin string) {
+func writeCORS(h FieldSink, origin string) {
 	if origin == "" || len(origin) > 512 || strings.ContainsAny(origin, "\r\n,") {
 		return
 	}
@@ -167,5 +167,5 @@ func writeCORS(h http.Header, origin string) {
 // and does nothing, so it is free; a plain OPTIONS is not one, nor is one that
 // wants its connection for something else.
 func isPreflight(method string, header http.Header) bool {
-	return header.Get("Upgrade") == "" && method == http.MethodOptions && header.Get("Origin") != "" && header.Get("Access-Control-Request-Method") != ""
+	return method == http.MethodOptions && header.Get("Upgrade") == "" && header.Get("Origin") != "" && header.Get("Access-Control-Request-Method") != ""
 }

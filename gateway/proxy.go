@@ -287,7 +287,7 @@ func (g *Gateway) writeDebug(h http.Header, r *http.Request, v *Verdict) {
 	}
 }
 
-func (g *Gateway) writeVersion(h http.Header, v *Verdict) {
+func (g *Gateway) writeVersion(h FieldSink, v *Verdict) {
 	if !g.cfg.DebugHeader || v.Policy == nil {
 		return
 	}

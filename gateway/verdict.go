@@ -118,6 +118,8 @@ type Verdict struct {
 	reserve int64         // cost that was charged
 	// settleID names the settlement: of us, for a request id may be the caller's.
 	settleID string
+	// drawn is the draw that Limits lie in; a verdict that is used again has its room.
+	drawn *drawing
 }
 
 // refuse turns the verdict into the refusal named by code.

@@ -32,7 +32,8 @@ func (s *authorization) Check(ctx context.Context, r *authv3.CheckRequest) (*aut
 	in := inboundOf(asked)
 	in.Budget = s.cfg.Budget
 	in.Peer, in.PeerTrusted = sourceOf(ctx, r.GetAttributes().GetSource())
-	v := s.decide.Decide(ctx, in)
+	var v gateway.Verdict
+	s.decide.DecideInto(ctx, in, &v)
 	if err := ctx.Err(); err != nil {
 		v.End() //nolint:contextcheck // what it held is freed although the caller has left
 		return nil, status.FromContextError(err).Err()

@@ -3,7 +3,6 @@ package envoy
 import (
 	"testing"
 
-	ratelimitv3 "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"google.golang.org/grpc/mem"
 	"google.golang.org/protobuf/proto"
 )
@@ -27,21 +26,20 @@ routes:
 // rounds runs calls as the transport does: bytes in, bytes out.
 func rounds(tb testing.TB, f *fixture, path string) func() {
 	tb.Helper()
-	raw, err := proto.Marshal(call(about("GET", path)))
+	raw, err := proto.Marshal(request(about("GET", path)))
 	if err != nil {
 		tb.Fatal(err)
 	}
-	limits, codec := &rateLimits{f.server}, newCodec()
+	limits, codec := newRateLimits(f.server), newCodec()
 	return func() {
-		var request ratelimitv3.RateLimitRequest
-		if err := codec.Unmarshal(mem.BufferSlice{mem.SliceBuffer(raw)}, &request); err != nil {
+		c := limits.calls.get()
+		if err := codec.Unmarshal(mem.BufferSlice{mem.SliceBuffer(raw)}, c); err != nil {
 			tb.Fatal(err)
 		}
-		answer, err := limits.ShouldRateLimit(tb.Context(), &request)
-		if err != nil {
+		if err := limits.shouldRateLimit(tb.Context(), c); err != nil {
 			tb.Fatal(err)
 		}
-		out, err := codec.Marshal(answer)
+		out, err := codec.Marshal(c)
 		if err != nil {
 			tb.Fatal(err)
 		}

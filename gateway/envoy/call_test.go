@@ -2,6 +2,7 @@ package envoy
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -12,10 +13,26 @@ import (
 
 	ratelimitv3 "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/mem"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/headgate/headgate/gateway"
 )
+
+// directly makes one call without a transport.
+func directly(ctx context.Context, s *rateLimits, r *ratelimitv3.RateLimitRequest) (*ratelimitv3.RateLimitResponse, error) {
+	c := s.calls.get()
+	if err := newCodec().Unmarshal(mem.BufferSlice{mem.SliceBuffer(pack(r))}, c); err != nil {
+		return nil, err
+	}
+	if err := s.shouldRateLimit(ctx, c); err != nil {
+		return nil, err
+	}
+	raw, err := newCodec().Marshal(c)
+	var out ratelimitv3.RateLimitResponse
+	return &out, errors.Join(err, proto.Unmarshal(raw.Materialize(), &out))
+}
 
 // release gives a lease back at the HTTP door.
 func (f *fixture) release(token string) int {
@@ -83,7 +100,7 @@ func TestRateLimit_TheBudgetIsEnvoysAndTheFailModeAnswersWithinIt(t *testing.T) 
 			t.Errorf("the store had %v, the budget is %v", s.deadline, DefaultBudget)
 		}
 	})
-	f.fails(codes.Unavailable, call(about("GET", "/ten")))
+	f.fails(codes.Unavailable, request(about("GET", "/ten")))
 }
 
 func TestRateLimit_DescriptorsOfOneCallShareTheBudget(t *testing.T) {
@@ -100,7 +117,7 @@ func TestRateLimit_DescriptorsOfOneCallShareTheBudget(t *testing.T) {
 	}
 	defer func() { _ = s.Close() }()
 	s.now = now.Now
-	if _, err := (&rateLimits{s}).ShouldRateLimit(t.Context(), call(about("GET", "/ten"), about("GET", "/ten"))); err != nil {
+	if _, err := directly(t.Context(), newRateLimits(s), request(about("GET", "/ten"), about("GET", "/ten"))); err != nil {
 		t.Fatal(err)
 	}
 	if want := []time.Duration{15e6, 9e6, 3e6, leastBudget}; !slices.Equal(budgets, want) {
@@ -116,7 +133,7 @@ func TestRateLimit_ACallerThatLeftHoldsNothing(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	left := make(chan error, 1)
 	go func() {
-		_, err := (&rateLimits{f.server}).ShouldRateLimit(ctx, call(about("POST", "/jobs")))
+		_, err := directly(ctx, newRateLimits(f.server), request(about("POST", "/jobs")))
 		left <- err
 	}()
 	<-f.store.begun
@@ -139,7 +156,7 @@ func TestRateLimit_TwentyMillisecondsOfEnvoy(t *testing.T) {
 	f.store.set(func(s *testStore) { s.wait = make(chan struct{}) })
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
-	if _, err := f.limits.ShouldRateLimit(ctx, call(about("GET", "/ten"))); status.Code(err) != codes.DeadlineExceeded {
+	if _, err := f.limits.ShouldRateLimit(ctx, request(about("GET", "/ten"))); status.Code(err) != codes.DeadlineExceeded {
 		t.Errorf("got %v", err)
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net/http"
 	"net/netip"
 	"time"
 
@@ -89,9 +88,9 @@ func (c *Config) MutualTLS() bool { return c.ClientCAFile != "" }
 
 // decider is the gateway as this door sees it.
 type decider interface {
-	Decide(ctx context.Context, in *gateway.Inbound) gateway.Verdict
+	DecideInto(ctx context.Context, in *gateway.Inbound, v *gateway.Verdict)
 	Answer(v *gateway.Verdict, origin string, debug bool) gateway.Answer
-	Fields(v *gateway.Verdict, origin string, debug bool) http.Header
+	WriteFields(to gateway.FieldSink, v *gateway.Verdict, origin string, debug bool)
 	MayAsk(peer netip.Addr, token string) bool
 	Unready() []string
 }

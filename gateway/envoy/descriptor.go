@@ -8,9 +8,6 @@ import (
 	"net/netip"
 	"strings"
 
-	commonv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
-	ratelimitv3 "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
-
 	"github.com/headgate/headgate/gateway"
 	"github.com/headgate/headgate/policy"
 )
@@ -43,42 +40,43 @@ type question struct {
 	zero bool // asks to add nothing
 }
 
-// questions reads the descriptors of a call. An error names what Envoy's
+// question reads the descriptors of a call. An error names what Envoy's
 // configuration has to say differently; no value of an entry makes one.
-func (s *Server) questions(r *ratelimitv3.RateLimitRequest) ([]question, error) {
-	if r.GetDomain() != s.cfg.Domain {
-		return nil, fmt.Errorf("domain: is %.100q, and this gateway serves %q (--grpc-domain)", r.GetDomain(), s.cfg.Domain)
+func (s *Server) question(c *call) error {
+	asked := &c.asked
+	if string(asked.domain) != s.cfg.Domain {
+		return fmt.Errorf("domain: is %.100q, and this gateway serves %q (--grpc-domain)", asked.domain, s.cfg.Domain)
 	}
-	descriptors := r.GetDescriptors()
-	if n := len(descriptors); n == 0 || n > maxDescriptors {
-		return nil, fmt.Errorf("descriptors: there are %d; 1 to %d are answered", n, maxDescriptors)
+	if n := asked.count; n == 0 || n > maxDescriptors {
+		return fmt.Errorf("descriptors: there are %d; 1 to %d are answered", n, maxDescriptors)
 	}
-	out := make([]question, len(descriptors))
-	for i, d := range descriptors {
-		if err := out[i].read(d); err != nil {
-			return nil, fmt.Errorf("descriptors[%d].%w", i, err)
+	c.room(len(asked.descriptors))
+	for i := range asked.descriptors {
+		d, q := &asked.descriptors[i], &c.questions[i]
+		if err := q.read(d, asked.of(d)); err != nil {
+			return fmt.Errorf("descriptors[%d].%w", i, err)
 		}
-		out[i].hits(d, r.GetHitsAddend())
-		out[i].Budget = s.cfg.Budget
+		q.hits(d, asked.hits)
+		q.Budget = s.cfg.Budget
 	}
-	return out, nil
+	return nil
 }
 
 // hits says for how many requests the descriptor stands. That of the descriptor
 // counts before the call's. A 0 in the call cannot be told from none and means 1;
 // one in the descriptor means 0, which looks and adds nothing.
-func (q *question) hits(d *commonv3.RateLimitDescriptor, ofCall uint32) {
+func (q *question) hits(d *described, ofCall uint32) {
 	q.Hits = int64(ofCall)
-	if own := d.GetHitsAddend(); own != nil {
-		q.Hits = int64(min(own.GetValue(), math.MaxInt64))
-		q.zero = own.GetValue() == 0
+	if d.hitsGiven {
+		q.Hits = int64(min(d.hits, math.MaxInt64))
+		q.zero = d.hits == 0
 		q.Peek = q.zero
 	}
 }
 
 // seen are the entries that are alternatives to each other, or needed.
 type seen struct {
-	tenant, key, method, host, path, address, user, route string
+	tenant, key, method, host, path, address, user, route []byte
 	has                                                   uint16
 }
 
@@ -97,27 +95,27 @@ const (
 var errTwice = errors.New("says again what another entry says")
 
 // read reads the entries of a descriptor.
-func (q *question) read(d *commonv3.RateLimitDescriptor) error {
-	switch n := len(d.GetEntries()); {
+func (q *question) read(d *described, entries []entry) error {
+	switch n := d.count; {
 	case n == 0 || n > maxEntries:
 		return fmt.Errorf("entries: there are %d; 1 to %d are read", n, maxEntries)
-	case d.GetLimit() != nil:
+	case d.limit:
 		return errors.New("limit: is not taken from Envoy; limits are the policy's")
-	case d.GetIsNegativeHits():
+	case d.negative:
 		return errors.New("is_negative_hits: is not supported; correct a cost by /v1/settle")
 	}
 	var from seen
-	for i, e := range d.GetEntries() {
-		if err := q.entry(e.GetKey(), e.GetValue(), &from); err != nil {
-			return fmt.Errorf("entries[%d].key: %.100q %w", i, e.GetKey(), err)
+	for i := range entries {
+		if err := q.entry(&entries[i], &from); err != nil {
+			return fmt.Errorf("entries[%d].key: %.100q %w", i, entries[i].key, err)
 		}
 	}
 	return q.take(&from)
 }
 
-func (q *question) entry(key, value string, to *seen) error {
+func (q *question) entry(e *entry, to *seen) error {
 	where, bit := &to.tenant, hasTenant
-	switch key {
+	switch string(e.key) {
 	case keyTenant:
 	case keyAPIKey, keyKey:
 		where, bit = &to.key, hasKey
@@ -134,13 +132,13 @@ func (q *question) entry(key, value string, to *seen) error {
 	case keyRoute, keyGeneric:
 		where, bit = &to.route, hasRoute
 	default:
-		return q.header(key, value)
+		return q.header(string(e.key), string(e.value))
 	}
 	if to.has&bit != 0 {
 		return errTwice
 	}
 	to.has |= bit
-	*where = value
+	*where = e.value
 	return nil
 }
 
@@ -175,25 +173,37 @@ func (q *question) take(from *seen) error {
 	case has&hasRoute == 0 && has&hasPath == 0:
 		return errors.New("entries: path is needed, or route")
 	}
-	q.Method, q.Host, q.Key = from.method, from.host, from.key
+	q.Method, q.Host, q.Key = methodText(from.method), string(from.host), string(from.key)
 	q.PeerTrusted, q.ClientKnown = true, true
-	q.User, q.UserKnown = from.user, from.user != ""
-	if q.Tenant = from.tenant; !policy.ValidID(q.Tenant) {
+	q.User, q.UserKnown = string(from.user), len(from.user) > 0
+	if q.Tenant = string(from.tenant); !policy.ValidID(q.Tenant) {
 		// As a key, text that is no tenant's id is refused like any bad credential.
-		q.Tenant = ""
 		if from.has&hasTenant != 0 {
-			q.Key = "tenant " + from.tenant
+			q.Key = "tenant " + q.Tenant
+		}
+		q.Tenant = ""
+	}
+	if len(from.address) > 0 {
+		if a, err := netip.ParseAddr(string(from.address)); err == nil { // else nobody's: counted together
+			q.Client = a.Unmap().WithZone("")
 		}
 	}
-	if a, err := netip.ParseAddr(from.address); err == nil { // else nobody's: counted together
-		q.Client = a.Unmap().WithZone("")
-	}
-	if q.RouteName = from.route; from.has&hasRoute != 0 {
+	if q.RouteName = string(from.route); from.has&hasRoute != 0 {
 		q.byName(from)
 		return nil
 	}
-	q.EscapedPath, q.Query = targetOf(from.path)
+	q.EscapedPath, q.Query = targetOf(string(from.path))
 	return nil
+}
+
+// methodText is the text of a method, without a copy where it is a usual one.
+func methodText(b []byte) string {
+	for _, usual := range [...]string{http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete, http.MethodHead} {
+		if string(b) == usual {
+			return usual
+		}
+	}
+	return string(b)
 }
 
 // byName is a question that names its route: nothing else is matched.

@@ -14,10 +14,25 @@ import (
 	"github.com/headgate/headgate/policy"
 )
 
+// questioned is the call that asks r.
+func questioned(s *Server, r *ratelimitv3.RateLimitRequest) (*call, error) {
+	c := new(calls).get()
+	c.raw = pack(r)
+	if err := c.asked.read(c.raw); err != nil {
+		return nil, err
+	}
+	return c, s.question(c)
+}
+
+// reading is the question of one descriptor.
+func reading(d *commonv3.RateLimitDescriptor) (*question, error) {
+	c, err := questioned(&Server{cfg: Config{Domain: DefaultDomain}}, request(d))
+	return &c.questions[0], err
+}
+
 func TestDescriptor_EntriesDescribeARequest(t *testing.T) {
 	t.Parallel()
-	var q question
-	err := q.read(descriptor(
+	q, err := reading(descriptor(
 		keyAPIKey, "k", keyMethod, "POST", keyHost, "api.example:443", keyPath, "/a%20b?x=1&y=?", keyAddress, "::ffff:192.0.2.1", keyUser, "u", "header:x-plan", "gold", "header:Origin", "https://a",
 	))
 	if err != nil {
@@ -34,13 +49,11 @@ func TestDescriptor_EntriesDescribeARequest(t *testing.T) {
 func TestDescriptor_ARouteByNameNeedsNoPath(t *testing.T) {
 	t.Parallel()
 	for _, key := range []string{keyRoute, keyGeneric} {
-		var q question
-		if err := q.read(descriptor(key, "ten", keyTenant, "ten_a")); err != nil || q.RouteName != "ten" || q.Method != "GET" || q.Tenant != "ten_a" {
+		if q, err := reading(descriptor(key, "ten", keyTenant, "ten_a")); err != nil || q.RouteName != "ten" || q.Method != "GET" || q.Tenant != "ten_a" {
 			t.Errorf("%s: %+v, %v", key, q.Inbound, err)
 		}
 	}
-	var q question
-	if err := q.read(descriptor(keyRoute, "graphql", keyMethod, "POST")); err != nil || q.Method != "POST" {
+	if q, err := reading(descriptor(keyRoute, "graphql", keyMethod, "POST")); err != nil || q.Method != "POST" {
 		t.Errorf("with a method: %+v, %v", q.Inbound, err)
 	}
 }
@@ -68,15 +81,13 @@ func TestUnits_WindowsAreExact(t *testing.T) {
 		"a period that never ends": {gateway.LimitState{Kind: gateway.LimitQuota}, ratelimitv3.RateLimitResponse_RateLimit_UNKNOWN, 0},
 		"places":                   {gateway.LimitState{Kind: gateway.LimitConcurrency}, ratelimitv3.RateLimitResponse_RateLimit_UNKNOWN, 0},
 	} {
-		var got ratelimitv3.RateLimitResponse_RateLimit
-		describe(&got, &c.l)
+		got := describe(&c.l).message()
 		if got.GetUnit() != c.unit || got.GetUnitMultiplier().GetValue() != c.times {
-			t.Errorf("%s: %v", name, &got)
+			t.Errorf("%s: %v", name, got)
 		}
 	}
-	var got ratelimitv3.RateLimitResponse_RateLimit
-	if describe(&got, &gateway.LimitState{ID: "x", Quota: 1 << 40, Window: 1}); got.GetRequestsPerUnit() != 1<<32-1 || got.GetName() != "x" {
-		t.Errorf("%v", &got)
+	if got := describe(&gateway.LimitState{ID: "x", Quota: 1 << 40, Window: 1}); got.perUnit != 1<<32-1 || got.name != "x" {
+		t.Errorf("%+v", got)
 	}
 }
 
@@ -110,9 +121,9 @@ func TestDescriptor_B4_ValuesNeverDecideWhetherItIsUnderstood(t *testing.T) {
 				value := rapid.OneOf(rapid.String(), rapid.SampledFrom([]string{"", "\xff", "/x", "ten_a", "192.0.2.1", "fe80::1%eth0"})).Draw(t, label)
 				d.Entries = append(d.Entries, &commonv3.RateLimitDescriptor_Entry{Key: key, Value: value})
 			}
-			questions, err := s.questions(call(d))
+			c, err := questioned(s, request(d))
 			if err == nil {
-				checkQuestion(t, &questions[0])
+				checkQuestion(t, &c.questions[0])
 			}
 			return err
 		}
@@ -126,18 +137,18 @@ func FuzzDescriptor(f *testing.F) {
 	f.Add("tenant", "ten_a", "method", "GET", "path", "/x?y", uint64(0), true)
 	f.Add("header:a", "1", "generic_key", "r", "remote_address", "::1%lo", uint64(1<<63), false)
 	f.Fuzz(func(t *testing.T, k1, v1, k2, v2, k3, v3 string, hits uint64, own bool) {
-		r := call(descriptor(k1, v1, k2, v2, k3, v3))
+		r := request(descriptor(k1, v1, k2, v2, k3, v3))
 		r.HitsAddend = uint32(hits)
 		if own {
 			r.Descriptors[0].HitsAddend = wrapperspb.UInt64(hits)
 		}
-		questions, err := (&Server{cfg: Config{Domain: DefaultDomain}}).questions(r)
+		c, err := questioned(&Server{cfg: Config{Domain: DefaultDomain}}, r)
 		if err != nil {
 			if !strings.Contains(err.Error(), "descriptors[0].") {
 				t.Fatalf("the error does not name the descriptor: %v", err)
 			}
 			return
 		}
-		checkQuestion(t, &questions[0])
+		checkQuestion(t, &c.questions[0])
 	})
 }

@@ -115,18 +115,18 @@ type fakeDecider struct {
 	unready func() []string
 }
 
-func (f *fakeDecider) Decide(ctx context.Context, in *gateway.Inbound) gateway.Verdict {
-	if f.decide == nil {
-		return gateway.Verdict{Allowed: true, Status: http.StatusOK, Deciding: -1}
+func (f *fakeDecider) DecideInto(ctx context.Context, in *gateway.Inbound, v *gateway.Verdict) {
+	*v = gateway.Verdict{Allowed: true, Status: http.StatusOK, Deciding: -1}
+	if f.decide != nil {
+		*v = f.decide(ctx, in)
 	}
-	return f.decide(ctx, in)
 }
 
 func (*fakeDecider) Answer(v *gateway.Verdict, _ string, _ bool) gateway.Answer {
 	return gateway.Answer{Status: v.Status, Header: http.Header{}}
 }
 
-func (*fakeDecider) Fields(*gateway.Verdict, string, bool) http.Header { return http.Header{} }
+func (*fakeDecider) WriteFields(gateway.FieldSink, *gateway.Verdict, string, bool) {}
 
 func (f *fakeDecider) MayAsk(peer netip.Addr, token string) bool {
 	return f.mayAsk == nil || f.mayAsk(peer, token)

@@ -45,27 +45,6 @@ func each(h http.Header, tell func(name, value string)) {
 	}
 }
 
-// fieldList makes fields with few allocations.
-type fieldList struct {
-	list []*corev3.HeaderValue
-	room []corev3.HeaderValue
-}
-
-// newFieldList has room for the lines of h and three more.
-func newFieldList(h http.Header) *fieldList {
-	n := 3
-	for _, values := range h {
-		n += len(values)
-	}
-	return &fieldList{make([]*corev3.HeaderValue, 0, n), make([]corev3.HeaderValue, n)}
-}
-
-func (f *fieldList) add(name, value string) {
-	to := &f.room[len(f.list)]
-	to.Key, to.Value = name, value
-	f.list = append(f.list, to)
-}
-
 // replace adds a field that takes the place of what stands there; further lines
 // of it, which come one after the other, are added to the first.
 func replace(to []*corev3.HeaderValueOption, name, value string) []*corev3.HeaderValueOption {

@@ -224,8 +224,8 @@ func (f *fixture) fails(want codes.Code, r *ratelimitv3.RateLimitRequest) *statu
 	return st
 }
 
-// call is a request of descriptors in the usual domain.
-func call(descriptors ...*commonv3.RateLimitDescriptor) *ratelimitv3.RateLimitRequest {
+// request is one of descriptors in the usual domain.
+func request(descriptors ...*commonv3.RateLimitDescriptor) *ratelimitv3.RateLimitRequest {
 	return &ratelimitv3.RateLimitRequest{Domain: DefaultDomain, Descriptors: descriptors}
 }
 

@@ -6,9 +6,9 @@ import (
 	"strconv"
 	"time"
 
-	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	ratelimitv3 "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/durationpb"
@@ -23,22 +23,54 @@ const (
 )
 
 // rateLimits is envoy.service.ratelimit.v3.RateLimitService.
-type rateLimits struct{ *Server }
+type rateLimits struct {
+	*Server
+	calls calls
+	info  *grpc.UnaryServerInfo
+	next  grpc.UnaryHandler
+}
 
-// ShouldRateLimit decides one call. Its errors are InvalidArgument for what
+func newRateLimits(s *Server) *rateLimits {
+	r := &rateLimits{Server: s}
+	r.info = &grpc.UnaryServerInfo{Server: r, FullMethod: ratelimitv3.RateLimitService_ShouldRateLimit_FullMethodName}
+	r.next = func(ctx context.Context, c any) (any, error) {
+		return c, r.shouldRateLimit(ctx, c.(*call)) //nolint:forcetypeassert // serve made it
+	}
+	return r
+}
+
+// register adds the service: the one of the API's own package, with calls that are used
+// again in place of its messages.
+func (s *rateLimits) register(to *grpc.Server) {
+	service := ratelimitv3.RateLimitService_ServiceDesc
+	service.HandlerType = (*any)(nil)
+	service.Methods = []grpc.MethodDesc{{MethodName: service.Methods[0].MethodName, Handler: s.serve}}
+	to.RegisterService(&service, s)
+}
+
+// serve answers one call. The codec ends it when it has written the answer; a call that
+// fails is left to the garbage collector.
+func (s *rateLimits) serve(_ any, ctx context.Context, read func(any) error, guard grpc.UnaryServerInterceptor) (any, error) {
+	c := s.calls.get()
+	if err := read(c); err != nil {
+		return nil, err
+	}
+	return guard(ctx, c, s.info, s.next)
+}
+
+// shouldRateLimit decides one call. Its errors are InvalidArgument for what
 // Envoy's configuration has to say differently, Unavailable where the HTTP doors
 // answer 503, Canceled and DeadlineExceeded when the caller has left.
-func (s *rateLimits) ShouldRateLimit(ctx context.Context, r *ratelimitv3.RateLimitRequest) (*ratelimitv3.RateLimitResponse, error) {
-	questions, err := s.questions(r)
-	if err != nil {
-		return nil, status.Error(codes.InvalidArgument, err.Error())
+func (s *rateLimits) shouldRateLimit(ctx context.Context, c *call) error {
+	if err := s.question(c); err != nil {
+		return status.Error(codes.InvalidArgument, err.Error())
 	}
-	verdicts := s.decideAll(ctx, questions)
+	s.decideAll(ctx, c.questions, c.verdicts)
 	if err := ctx.Err(); err != nil {
-		endAll(verdicts) //nolint:contextcheck // what it held is freed although the caller has left
-		return nil, status.FromContextError(err).Err()
+		endAll(c.verdicts) //nolint:contextcheck // what it held is freed although the caller has left
+		return status.FromContextError(err).Err()
 	}
-	return s.tell(questions, verdicts) //nolint:contextcheck // as above
+	return s.tell(c) //nolint:contextcheck // as above
 }
 
 // decideAll decides each descriptor. A call is admitted as a whole or refused as a
@@ -46,18 +78,17 @@ func (s *rateLimits) ShouldRateLimit(ctx context.Context, r *ratelimitv3.RateLim
 // those that would pass are not charged. (Between the look and the charge others
 // may charge, and two descriptors may draw from one bucket. Then what is charged
 // before the refusal stays charged; one descriptor per call is always exact.)
-func (s *rateLimits) decideAll(ctx context.Context, questions []question) []gateway.Verdict {
-	verdicts := make([]gateway.Verdict, len(questions))
+func (s *rateLimits) decideAll(ctx context.Context, questions []question, verdicts []gateway.Verdict) {
 	if len(questions) == 1 {
-		verdicts[0] = s.decide.Decide(ctx, &questions[0].Inbound)
-		return verdicts
+		s.decide.DecideInto(ctx, &questions[0].Inbound, &verdicts[0])
+		return
 	}
 	refused, start := false, s.now()
 	for i := range questions {
 		look := questions[i].Inbound
 		look.Budget = s.left(start)
 		look.Peek = true
-		verdicts[i] = s.decide.Decide(ctx, &look)
+		s.decide.DecideInto(ctx, &look, &verdicts[i])
 		refused = refused || codeOf(&questions[i], &verdicts[i]) != okay
 	}
 	for i := range questions {
@@ -65,10 +96,9 @@ func (s *rateLimits) decideAll(ctx context.Context, questions []question) []gate
 		// A refusal is decided as such, so that it is counted and remembered.
 		if !q.Peek && (!refused || codeOf(q, &verdicts[i]) != okay) {
 			q.Budget = s.left(start)
-			verdicts[i] = s.decide.Decide(ctx, &q.Inbound)
+			s.decide.DecideInto(ctx, &q.Inbound, &verdicts[i])
 		}
 	}
-	return verdicts
 }
 
 // leastBudget is what a decision gets when those before it in the call have used
@@ -104,69 +134,68 @@ func endAll(verdicts []gateway.Verdict) {
 	}
 }
 
-// tell makes the answer. A certain refusal goes before a decision that nobody can
+// tell writes the answer. A certain refusal goes before a decision that nobody can
 // make: that one is an error, which Envoy may be told to let pass.
-func (s *rateLimits) tell(questions []question, verdicts []gateway.Verdict) (*ratelimitv3.RateLimitResponse, error) {
-	out := &ratelimitv3.RateLimitResponse{OverallCode: okay, Statuses: make([]*ratelimitv3.RateLimitResponse_DescriptorStatus, len(verdicts))}
-	first, unsure := 0, -1
-	for i := range verdicts {
-		code := codeOf(&questions[i], &verdicts[i])
-		out.Statuses[i] = statusOf(code, &verdicts[i])
-		switch {
-		case code == okay:
-			if out.OverallCode == okay && nearer(&verdicts[i], &verdicts[first]) {
-				first = i
-			}
-		case verdicts[i].Status == http.StatusServiceUnavailable:
-			unsure = i
-		case out.OverallCode == okay || later(&verdicts[i], &verdicts[first]):
-			out.OverallCode, first = over, i
+func (s *rateLimits) tell(c *call) error {
+	overall, first, unsure := s.sum(c)
+	if overall == over || unsure >= 0 {
+		endAll(c.verdicts)
+	}
+	if overall == okay && unsure >= 0 {
+		return unavailable(&c.verdicts[unsure])
+	}
+	out := &c.answer
+	out.begin(overall)
+	for i := range c.verdicts {
+		out.status(statusOf(codeOf(&c.questions[i], &c.verdicts[i]), &c.verdicts[i]))
+	}
+	s.fields(out, overall, &c.questions[first], &c.verdicts[first])
+	for i := range c.verdicts {
+		if token := c.verdicts[i].Lease; token != "" {
+			out.lease(token)
 		}
 	}
-	if out.OverallCode == over || unsure >= 0 {
-		endAll(verdicts)
-	}
-	if out.OverallCode == okay && unsure >= 0 {
-		return nil, unavailable(&verdicts[unsure])
-	}
-	s.fields(out, &questions[first], &verdicts[first])
-	for i := range verdicts {
-		if verdicts[i].Lease != "" {
-			out.RequestHeadersToAdd = append(out.RequestHeadersToAdd, &corev3.HeaderValue{Key: fieldLease, Value: verdicts[i].Lease})
-		}
-	}
-	return out, nil
+	return nil
 }
 
-// fields tells what the HTTP doors would send to the caller. What they tell an
-// upstream stays out: Envoy adds the fields of this service to those that a caller
-// may have forged. Authorization replaces them, and is the service for that.
-func (s *rateLimits) fields(out *ratelimitv3.RateLimitResponse, q *question, v *gateway.Verdict) {
-	if !v.Allowed && out.GetOverallCode() == okay { // a look at a limit that is used up: no refusal to tell
+// sum is the code of the whole call, the descriptor that its caller is told of, and one
+// that nobody can decide; -1: none.
+func (s *rateLimits) sum(c *call) (overall ratelimitv3.RateLimitResponse_Code, first, unsure int) {
+	overall, unsure = okay, -1
+	for i := range c.verdicts {
+		v := &c.verdicts[i]
+		switch code := codeOf(&c.questions[i], v); {
+		case code == okay:
+			if overall == okay && nearer(v, &c.verdicts[first]) {
+				first = i
+			}
+		case v.Status == http.StatusServiceUnavailable:
+			unsure = i
+		case overall == okay || later(v, &c.verdicts[first]):
+			overall, first = over, i
+		}
+	}
+	return overall, first, unsure
+}
+
+// fields tells what the HTTP doors would send to the caller.
+func (s *rateLimits) fields(out *answer, overall ratelimitv3.RateLimitResponse_Code, q *question, v *gateway.Verdict) {
+	if !v.Allowed && overall == okay { // a look at a limit that is used up: no refusal to tell
 		looked := *v
 		looked.Allowed, looked.Status = true, http.StatusOK
 		v = &looked
 	}
-	origin, debug := q.Header.Get("Origin"), q.Header.Get(fieldDebug) == "1"
-	var h http.Header
-	if v.Allowed {
-		h = s.decide.Fields(v, origin, debug)
-	} else {
-		answer := s.decide.Answer(v, origin, debug)
-		h, out.RawBody = answer.Header, answer.Body
+	origin, debug := "", false
+	if q.Header != nil {
+		origin, debug = q.Header.Get("Origin"), q.Header.Get(fieldDebug) == "1"
 	}
-	to := newFieldList(h)
-	each(h, func(name, value string) {
-		if !forUpstream(name) {
-			to.add(name, value)
-		}
-	})
+	s.decide.WriteFields(out, v, origin, debug)
 	if l, left, reset := v.Tightest(); l != nil && s.cfg.XHeaders {
-		to.add("X-Ratelimit-Limit", strconv.FormatInt(l.Quota, 10))
-		to.add("X-Ratelimit-Remaining", strconv.FormatInt(left, 10))
-		to.add("X-Ratelimit-Reset", strconv.FormatInt(reset, 10))
+		out.Set("X-Ratelimit-Limit", strconv.FormatInt(l.Quota, 10))
+		out.Set("X-Ratelimit-Remaining", strconv.FormatInt(left, 10))
+		out.Set("X-Ratelimit-Reset", strconv.FormatInt(reset, 10))
 	}
-	out.ResponseHeadersToAdd = to.list
+	out.refusal(v)
 }
 
 // unavailable is the error of a decision that nobody can make at the moment. It

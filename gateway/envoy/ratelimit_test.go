@@ -166,7 +166,7 @@ func TestRateLimit_H12_WhatNobodyCanDecideIsAnErrorAndNeverACode(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	f.store.set(func(s *testStore) { s.broken = true })
-	st := f.fails(codes.Unavailable, call(about("GET", "/ten")))
+	st := f.fails(codes.Unavailable, request(about("GET", "/ten")))
 	if !strings.Contains(st.Message(), "temporary-reduced-capacity") {
 		t.Errorf("message %q", st.Message())
 	}
@@ -184,7 +184,7 @@ func TestRateLimit_H12_WhatNobodyCanDecideIsAnErrorAndNeverACode(t *testing.T) {
 		t.Errorf("fail open: %v", r)
 	}
 	f.directory.fail(feed.ErrUnavailable)
-	if st := f.fails(codes.Unavailable, call(about("GET", "/v1/reports/1"))); !strings.Contains(st.Message(), "identity-unavailable") {
+	if st := f.fails(codes.Unavailable, request(about("GET", "/v1/reports/1"))); !strings.Contains(st.Message(), "identity-unavailable") {
 		t.Errorf("message %q", st.Message())
 	}
 }
@@ -317,20 +317,20 @@ func TestRateLimit_ConfigurationErrorsAreNamed(t *testing.T) {
 	for want, r := range map[string]*ratelimitv3.RateLimitRequest{
 		`domain: is "other"`: {Domain: "other", Descriptors: many[:1]},
 		`domain: is ""`:      {Descriptors: many[:1]},
-		"there are 0":        call(),
-		"there are 33":       call(many...),
-		`descriptors[1].entries[2].key: "plan" is unknown`: call(many[0], descriptor(keyMethod, "GET", keyPath, "/", "plan", "x")),
-		"entries: there are 0":                             call(descriptor()),
-		"tenant and api_key":                               call(descriptor(keyTenant, "t", keyAPIKey, "k", keyMethod, "GET", keyPath, "/")),
-		"route, or method and path":                        call(descriptor(keyRoute, "ten", keyMethod, "GET", keyPath, "/")),
-		"method is needed":                                 call(descriptor(keyPath, "/")),
-		"path is needed":                                   call(descriptor(keyMethod, "GET")),
-		"says again":                                       call(descriptor(keyMethod, "GET", keyMethod, "GET")),
-		`"generic_key" says again`:                         call(descriptor(keyRoute, "ten", keyGeneric, "ten")),
-		`"header:a" says again`:                            call(descriptor("header:A", "1", "header:a", "1")),
-		"names no header field":                            call(descriptor("header:a b", "1")),
-		"is_negative_hits":                                 call(negative),
-		"limit: is not taken":                              call(limited),
+		"there are 0":        request(),
+		"there are 33":       request(many...),
+		`descriptors[1].entries[2].key: "plan" is unknown`: request(many[0], descriptor(keyMethod, "GET", keyPath, "/", "plan", "x")),
+		"entries: there are 0":                             request(descriptor()),
+		"tenant and api_key":                               request(descriptor(keyTenant, "t", keyAPIKey, "k", keyMethod, "GET", keyPath, "/")),
+		"route, or method and path":                        request(descriptor(keyRoute, "ten", keyMethod, "GET", keyPath, "/")),
+		"method is needed":                                 request(descriptor(keyPath, "/")),
+		"path is needed":                                   request(descriptor(keyMethod, "GET")),
+		"says again":                                       request(descriptor(keyMethod, "GET", keyMethod, "GET")),
+		`"generic_key" says again`:                         request(descriptor(keyRoute, "ten", keyGeneric, "ten")),
+		`"header:a" says again`:                            request(descriptor("header:A", "1", "header:a", "1")),
+		"names no header field":                            request(descriptor("header:a b", "1")),
+		"is_negative_hits":                                 request(negative),
+		"limit: is not taken":                              request(limited),
 	} {
 		if st := f.fails(codes.InvalidArgument, r); !strings.Contains(st.Message(), want) {
 			t.Errorf("%q lacks %q", st.Message(), want)

@@ -54,7 +54,7 @@ func TestDoor_RunsAndDrainsWithItsGateway(t *testing.T) {
 	limits := ratelimitv3.NewRateLimitServiceClient(conn)
 	answered := make(chan error, 1)
 	go func() {
-		_, err := limits.ShouldRateLimit(context.WithoutCancel(t.Context()), call(about("GET", "/ten")))
+		_, err := limits.ShouldRateLimit(context.WithoutCancel(t.Context()), request(about("GET", "/ten")))
 		answered <- err
 	}()
 	<-f.store.begun
@@ -80,7 +80,7 @@ func TestDoor_RunsAndDrainsWithItsGateway(t *testing.T) {
 	if err := <-ended; err != nil {
 		t.Errorf("the gateway ended with %v", err)
 	}
-	if _, err := limits.ShouldRateLimit(t.Context(), call(about("GET", "/ten"))); status.Code(err) != codes.Unavailable {
+	if _, err := limits.ShouldRateLimit(t.Context(), request(about("GET", "/ten"))); status.Code(err) != codes.Unavailable {
 		t.Errorf("afterwards: %v", err)
 	}
 }

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	authv3 "github.com/envoyproxy/go-control-plane/envoy/service/auth/v3"
-	ratelimitv3 "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
@@ -67,7 +66,7 @@ func New(g decider, c Config) (*Server, error) {
 		return nil, fmt.Errorf("envoy services: %w", err)
 	}
 	s.grpc = grpc.NewServer(options...)
-	ratelimitv3.RegisterRateLimitServiceServer(s.grpc, &rateLimits{s})
+	newRateLimits(s).register(s.grpc)
 	authv3.RegisterAuthorizationServer(s.grpc, &authorization{s})
 	grpc_health_v1.RegisterHealthServer(s.grpc, s.health)
 	return s, nil

@@ -41,7 +41,7 @@ func TestServer_OnlyThoseWhoMayAsk(t *testing.T) {
 		"other name": {[]string{tokenAlias, token}, codes.OK},
 	} {
 		ctx := metadata.AppendToOutgoingContext(t.Context(), c.pairs...)
-		_, err := ratelimitv3.NewRateLimitServiceClient(conn).ShouldRateLimit(ctx, call(about("GET", "/ten")))
+		_, err := ratelimitv3.NewRateLimitServiceClient(conn).ShouldRateLimit(ctx, request(about("GET", "/ten")))
 		if status.Code(err) != c.want {
 			t.Errorf("%s, rate limits: %v", name, err)
 		}
@@ -66,7 +66,7 @@ func TestServer_OnlyThoseWhoMayAsk(t *testing.T) {
 func TestServer_ReflectionIsOff(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	err := f.conn.Invoke(t.Context(), "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo", call(), &ratelimitv3.RateLimitResponse{})
+	err := f.conn.Invoke(t.Context(), "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo", request(), &ratelimitv3.RateLimitResponse{})
 	if status.Code(err) != codes.Unimplemented {
 		t.Errorf("got %v", err)
 	}
@@ -93,10 +93,10 @@ func TestServer_APanicEndsTheCallAlone(t *testing.T) {
 	}
 	_, addr := serve(t, decider, Config{})
 	limits := ratelimitv3.NewRateLimitServiceClient(dial(t, addr))
-	if _, err := limits.ShouldRateLimit(t.Context(), call(about("GET", "/panic"))); status.Code(err) != codes.Internal {
+	if _, err := limits.ShouldRateLimit(t.Context(), request(about("GET", "/panic"))); status.Code(err) != codes.Internal {
 		t.Errorf("got %v", err)
 	}
-	if _, err := limits.ShouldRateLimit(t.Context(), call(about("GET", "/"))); err != nil {
+	if _, err := limits.ShouldRateLimit(t.Context(), request(about("GET", "/"))); err != nil {
 		t.Errorf("the next call: %v", err)
 	}
 }
@@ -108,7 +108,7 @@ func TestServer_ShutdownFinishesWhatIsInFlight(t *testing.T) {
 	f.store.set(func(s *testStore) { s.wait = wait })
 	answered := make(chan error, 1)
 	go func() {
-		_, err := f.limits.ShouldRateLimit(context.WithoutCancel(t.Context()), call(about("GET", "/ten")))
+		_, err := f.limits.ShouldRateLimit(context.WithoutCancel(t.Context()), request(about("GET", "/ten")))
 		answered <- err
 	}()
 	<-f.store.begun
@@ -126,7 +126,7 @@ func TestServer_ShutdownFinishesWhatIsInFlight(t *testing.T) {
 	if err := <-done; err != nil {
 		t.Errorf("shutdown: %v", err)
 	}
-	f.fails(codes.Unavailable, call(about("GET", "/ten")))
+	f.fails(codes.Unavailable, request(about("GET", "/ten")))
 }
 
 func TestServer_CloseCutsOff(t *testing.T) {
@@ -137,7 +137,7 @@ func TestServer_CloseCutsOff(t *testing.T) {
 	f.store.set(func(s *testStore) { s.wait = wait })
 	answered := make(chan error, 1)
 	go func() {
-		_, err := f.limits.ShouldRateLimit(context.WithoutCancel(t.Context()), call(about("GET", "/ten")))
+		_, err := f.limits.ShouldRateLimit(context.WithoutCancel(t.Context()), request(about("GET", "/ten")))
 		answered <- err
 	}()
 	<-f.store.begun

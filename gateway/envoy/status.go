@@ -4,48 +4,52 @@ import (
 	"math"
 
 	ratelimitv3 "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
-	"google.golang.org/protobuf/types/known/durationpb"
-	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/headgate/headgate/gateway"
 )
 
+// statusLine is a DescriptorStatus.
+type statusLine struct {
+	code    ratelimitv3.RateLimitResponse_Code
+	limited bool // there is a limit to tell of
+	limit   limitLine
+	left    uint32
+	reset   int64 // seconds; 0: not told
+}
+
+// limitLine is a RateLimit: so many per so many units.
+type limitLine struct {
+	name    string
+	perUnit uint32
+	unit    ratelimitv3.RateLimitResponse_RateLimit_Unit
+	units   uint32 // 0 and 1: one
+}
+
 // statusOf tells one descriptor's decision: of the tightest limit, what is left
 // and how long until there is more, or until this request could be paid for.
 // Where the HTTP doors tell no numbers there are none.
-func statusOf(code ratelimitv3.RateLimitResponse_Code, v *gateway.Verdict) *ratelimitv3.RateLimitResponse_DescriptorStatus {
-	all := &struct { // one allocation
-		status ratelimitv3.RateLimitResponse_DescriptorStatus
-		limit  ratelimitv3.RateLimitResponse_RateLimit
-		reset  durationpb.Duration
-	}{}
-	out := &all.status
-	out.Code = code
+func statusOf(code ratelimitv3.RateLimitResponse_Code, v *gateway.Verdict) statusLine {
+	out := statusLine{code: code}
 	l, left, reset := v.Tightest()
 	switch {
 	case l != nil:
-		describe(&all.limit, l)
-		out.CurrentLimit, out.LimitRemaining = &all.limit, clamp(left)
+		out.limited, out.limit, out.left = true, describe(l), clamp(left)
 	case code == over && v.RetryAfterMicros > 0:
 		reset = ceilSeconds(v.RetryAfterMicros)
 	}
-	if all.reset.Seconds = reset; reset > 0 { // whole, rounded up: Envoy cuts fractions off when it tells callers
-		out.DurationUntilReset = &all.reset
-	}
+	out.reset = max(reset, 0) // whole, rounded up: Envoy cuts fractions off when it tells callers
 	return out
 }
 
 // describe tells a limit as so many per so many units, exactly: the largest unit
 // that its window is a whole number of. A limit of places has none.
-func describe(out *ratelimitv3.RateLimitResponse_RateLimit, l *gateway.LimitState) {
-	out.Name, out.RequestsPerUnit = l.ID, clamp(l.Quota)
-	if l.Window <= 0 {
-		return
+func describe(l *gateway.LimitState) limitLine {
+	out := limitLine{name: l.ID, perUnit: clamp(l.Quota)}
+	if l.Window > 0 {
+		unit, times := unitOf(l.Kind, l.Window)
+		out.unit, out.units = unit, clamp(times)
 	}
-	var times int64
-	if out.Unit, times = unitOf(l.Kind, l.Window); times > 1 {
-		out.UnitMultiplier = &wrapperspb.UInt32Value{Value: clamp(times)}
-	}
+	return out
 }
 
 // Seconds of days, and how far the clocks' change moves the end of a period.

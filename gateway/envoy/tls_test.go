@@ -110,13 +110,13 @@ func TestServer_B4_MutualTLSKnowsClientsByTheirCertificates(t *testing.T) {
 	for name, option := range map[string]grpc.DialOption{
 		"no certificate": ours.client("", ours), "another authority's": others.client("stranger", ours), "no TLS": grpc.WithUserAgent("plain"),
 	} {
-		_, err := ratelimitv3.NewRateLimitServiceClient(dial(t, addr, option)).ShouldRateLimit(t.Context(), call(about("GET", "/ten")))
+		_, err := ratelimitv3.NewRateLimitServiceClient(dial(t, addr, option)).ShouldRateLimit(t.Context(), request(about("GET", "/ten")))
 		if status.Code(err) != codes.Unavailable {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 	known := dial(t, addr, ours.client("envoy", ours))
-	if _, err := ratelimitv3.NewRateLimitServiceClient(known).ShouldRateLimit(t.Context(), call(about("GET", "/ten"))); err != nil {
+	if _, err := ratelimitv3.NewRateLimitServiceClient(known).ShouldRateLimit(t.Context(), request(about("GET", "/ten"))); err != nil {
 		t.Errorf("a known client: %v", err)
 	}
 }

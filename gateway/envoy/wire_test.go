@@ -23,7 +23,7 @@ import (
 func TestServer_B4_HugeMessagesAreRefused(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	f.fails(codes.ResourceExhausted, call(descriptor(keyTenant, "ten_a", keyMethod, "GET", keyPath, "/"+strings.Repeat("a", 10<<20))))
+	f.fails(codes.ResourceExhausted, request(descriptor(keyTenant, "ten_a", keyMethod, "GET", keyPath, "/"+strings.Repeat("a", 10<<20))))
 	// As much as Envoy takes in header fields by default is decided.
 	r := f.ask(descriptor(keyTenant, "ten_a", keyMethod, "GET", keyPath, "/ten", "header:a", strings.Repeat("a", 60<<10), "header:b", strings.Repeat("a", 60<<10)))
 	if r.GetOverallCode() != okay {
@@ -126,7 +126,7 @@ func TestServer_B4_TextThatIsNotUTF8IsDecided(t *testing.T) {
 		"key":    {descriptor(keyAPIKey, "@", keyMethod, "GET", keyPath, "/ten"), over},
 		"field":  {descriptor(keyTenant, "ten_a", keyMethod, "GET", keyPath, "/ten", "header:user-agent", "@"), okay},
 	} {
-		raw, err := proto.Marshal(call(c.d))
+		raw, err := proto.Marshal(request(c.d))
 		if err != nil {
 			t.Fatal(err)
 		}
