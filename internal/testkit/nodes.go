@@ -10,7 +10,6 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/headgate/headgate/internal/child"
 	"github.com/headgate/headgate/internal/redislocal"
 )
 
@@ -27,6 +26,7 @@ type planned struct {
 	id       string // 40 hex digits
 	port     int
 	bus      int // of a Cluster
+	ports    []*port
 	dir      string
 	sentinel bool
 	lines    []string
@@ -50,26 +50,32 @@ func topology(t testing.TB, plan func([]planned) error) []*Node {
 func tryTopology(t testing.TB, plan func([]planned) error) ([]*Node, error) {
 	t.Helper()
 	ps := make([]planned, topologyNodes)
-	taken := map[int]bool{}
 	for i := range ps {
 		id := make([]byte, 20)
 		_, _ = rand.Read(id) // never fails
 		ps[i] = planned{id: hex.EncodeToString(id), dir: tempDir(t, "hgredis-")}
-		for _, port := range []*int{&ps[i].port, &ps[i].bus} {
-			p, err := child.FreePort()
-			for err == nil && taken[p] {
-				p, err = child.FreePort()
-			}
+		for _, number := range []*int{&ps[i].port, &ps[i].bus} {
+			p, err := takePort()
 			if err != nil {
+				letGo(ps)
 				return nil, err
 			}
-			*port, taken[p] = p, true
+			*number, ps[i].ports = p.number, append(ps[i].ports, p)
 		}
 	}
 	if err := plan(ps); err != nil {
+		letGo(ps)
 		return nil, err
 	}
 	return startAll(t, ps)
+}
+
+func letGo(ps []planned) {
+	for i := range ps {
+		for _, p := range ps[i].ports {
+			p.letGo()
+		}
+	}
 }
 
 // startAll starts what is planned; when one cannot start, none is left running.
@@ -78,7 +84,7 @@ func startAll(t testing.TB, ps []planned) ([]*Node, error) {
 	nodes, errs := make([]*Node, len(ps)), make([]error, len(ps))
 	done := make(chan struct{})
 	for i, p := range ps {
-		n := &Node{t: t, opts: redislocal.Options{Dir: p.dir, Port: p.port, Lines: p.lines, Sentinel: p.sentinel}}
+		n := &Node{t: t, ports: p.ports, opts: redislocal.Options{Dir: p.dir, Port: p.port, Lines: p.lines, Sentinel: p.sentinel}}
 		nodes[i] = n
 		go func() {
 			defer func() { done <- struct{}{} }()
@@ -91,13 +97,11 @@ func startAll(t testing.TB, ps []planned) ([]*Node, error) {
 		<-done
 	}
 	err := errors.Join(errs...)
-	for i, n := range nodes {
-		switch {
-		case errs[i] != nil:
-		case err != nil:
-			n.Kill()
-		default:
-			t.Cleanup(func() { n.srv.Process.Kill() })
+	for _, n := range nodes {
+		if err != nil {
+			n.end()
+		} else {
+			t.Cleanup(n.end)
 		}
 	}
 	return nodes, err

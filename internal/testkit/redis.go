@@ -2,11 +2,11 @@ package testkit
 
 import (
 	"context"
+	"errors"
 	"syscall"
 	"testing"
 	"time"
 
-	"github.com/headgate/headgate/internal/child"
 	"github.com/headgate/headgate/internal/redislocal"
 )
 
@@ -19,9 +19,10 @@ type RedisServer struct {
 	URL  string // redis://127.0.0.1:port/0
 	Addr string // 127.0.0.1:port; the same after Start
 
-	t    testing.TB
-	opts redislocal.Options
-	srv  *redislocal.Server
+	t     testing.TB
+	opts  redislocal.Options
+	srv   *redislocal.Server
+	ports []*port // its own until the end of the test
 }
 
 // Redis starts a fresh, empty redis-server for the test and stops it at the end.
@@ -30,19 +31,22 @@ func Redis(t testing.TB, lines ...string) *RedisServer {
 	t.Helper()
 	r := &RedisServer{t: t, opts: redislocal.Options{Dir: tempDir(t, "hgredis-"), Lines: lines}}
 	var err error
-	for range 5 { // another test may take the port between finding and binding it
-		if r.opts.Port, err = child.FreePort(); err != nil {
+	for range 5 { // another process may take the port while it is lent
+		var p *port
+		if p, err = takePort(); err != nil {
 			break
 		}
+		r.opts.Port, r.ports = p.number, []*port{p}
 		if err = r.start(); err == nil {
 			break
 		}
+		r.end()
 	}
 	if err != nil {
 		t.Fatalf("testkit: start redis: %v", err)
 	}
 	r.URL, r.Addr = r.srv.URL(), r.srv.Addr
-	t.Cleanup(func() { r.srv.Process.Kill() })
+	t.Cleanup(r.end)
 	return r
 }
 
@@ -52,14 +56,37 @@ func RedisURL(t testing.TB) string {
 	return Redis(t).URL
 }
 
+// start lends the server its ports for as long as it takes to listen on them.
 func (r *RedisServer) start() error {
 	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
 	defer cancel()
+	if err := r.lend(true); err != nil {
+		return err
+	}
 	srv, err := redislocal.Start(ctx, r.opts)
 	if err == nil {
 		r.srv = srv
 	}
-	return err
+	return errors.Join(err, r.lend(false))
+}
+
+func (r *RedisServer) lend(on bool) error {
+	var errs []error
+	for _, p := range r.ports {
+		errs = append(errs, p.lend(on))
+	}
+	return errors.Join(errs...)
+}
+
+// end kills the server and gives its ports back.
+func (r *RedisServer) end() {
+	if r.srv != nil {
+		r.srv.Process.Kill()
+	}
+	for _, p := range r.ports {
+		p.letGo()
+	}
+	r.ports = nil
 }
 
 // PID is the process id of the server.

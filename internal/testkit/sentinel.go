@@ -2,6 +2,7 @@ package testkit
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"net"
@@ -13,9 +14,6 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// sentinelName is the name under which the Sentinels watch the primary.
-const sentinelName = "mymaster"
-
 // SentinelSet is one primary with two replicas, watched by three Sentinels
 // (quorum 2; a server is down after 1 s). Its methods fail the test when they
 // cannot do what they say; they are not for concurrent use.
@@ -23,7 +21,10 @@ type SentinelSet struct {
 	Nodes     []*Node // the servers; Nodes[0] was the primary at the start
 	Sentinels []*Node
 
-	t testing.TB
+	// name is what the Sentinels call the primary. It is this set's alone, because
+	// Sentinels believe each other when they speak of one name.
+	name string
+	t    testing.TB
 }
 
 // SentinelOption changes what Sentinel starts.
@@ -44,8 +45,9 @@ func Sentinel(t testing.TB, opts ...SentinelOption) *SentinelSet {
 	for _, o := range opts {
 		lines = append(lines, o()...)
 	}
-	nodes := topology(t, func(ps []planned) error { planSentinel(ps, lines); return nil })
-	s := &SentinelSet{Nodes: nodes[:3], Sentinels: nodes[3:], t: t}
+	s := &SentinelSet{name: "primary-" + strings.ToLower(rand.Text()[:8]), t: t}
+	nodes := topology(t, func(ps []planned) error { planSentinel(ps, s.name, lines); return nil })
+	s.Nodes, s.Sentinels = nodes[:3], nodes[3:]
 	await(t, "Sentinels and replicas", s.formed)
 	return s
 }
@@ -54,7 +56,7 @@ func Sentinel(t testing.TB, opts ...SentinelOption) *SentinelSet {
 // among the nodes: on a machine that stood still for a second the Sentinels may
 // have chosen another one already.
 func (s *SentinelSet) formed() error {
-	at, err := primaryBy(s.Sentinels[0])
+	at, err := s.primaryBy(s.Sentinels[0])
 	if err != nil {
 		return err
 	}
@@ -71,7 +73,7 @@ func (s *SentinelSet) formed() error {
 
 // planSentinel tells the Sentinels of each other and of the replicas: finding
 // out by themselves takes them seconds.
-func planSentinel(ps []planned, lines []string) {
+func planSentinel(ps []planned, name string, lines []string) {
 	for i := range ps[:3] {
 		ps[i].lines = lines
 		if i > 0 {
@@ -83,25 +85,25 @@ func planSentinel(ps []planned, lines []string) {
 		p.sentinel = true
 		p.lines = []string{
 			"sentinel myid " + p.id,
-			fmt.Sprintf("sentinel monitor %s 127.0.0.1 %d 2", sentinelName, ps[0].port),
-			"sentinel down-after-milliseconds " + sentinelName + " 1000",
-			"sentinel failover-timeout " + sentinelName + " 3000",
-			"sentinel parallel-syncs " + sentinelName + " 2",
+			fmt.Sprintf("sentinel monitor %s 127.0.0.1 %d 2", name, ps[0].port),
+			"sentinel down-after-milliseconds " + name + " 1000",
+			"sentinel failover-timeout " + name + " 3000",
+			"sentinel parallel-syncs " + name + " 2",
 		}
 		for _, r := range ps[1:3] {
-			p.lines = append(p.lines, fmt.Sprintf("sentinel known-replica %s 127.0.0.1 %d", sentinelName, r.port))
+			p.lines = append(p.lines, fmt.Sprintf("sentinel known-replica %s 127.0.0.1 %d", name, r.port))
 		}
 		for j, other := range ps[3:] {
 			if j != i {
-				p.lines = append(p.lines, fmt.Sprintf("sentinel known-sentinel %s 127.0.0.1 %d %s", sentinelName, other.port, other.id))
+				p.lines = append(p.lines, fmt.Sprintf("sentinel known-sentinel %s 127.0.0.1 %d %s", name, other.port, other.id))
 			}
 		}
 	}
 }
 
-// URL names the Sentinels and what they watch: redis-sentinel://host:port,…/mymaster.
+// URL names the Sentinels and what they watch: redis-sentinel://host:port,…/name.
 func (s *SentinelSet) URL() string {
-	return "redis-sentinel://" + strings.Join(s.Addrs(), ",") + "/" + sentinelName
+	return "redis-sentinel://" + strings.Join(s.Addrs(), ",") + "/" + s.name
 }
 
 // Addrs are the addresses of the Sentinels.
@@ -121,7 +123,7 @@ func (s *SentinelSet) Primary() *Node {
 	s.t.Helper()
 	var errs []error
 	for _, watcher := range s.Sentinels {
-		at, err := primaryBy(watcher)
+		at, err := s.primaryBy(watcher)
 		if err == nil {
 			for _, n := range s.Nodes {
 				if n.Addr == at {
@@ -156,7 +158,7 @@ func (s *SentinelSet) Failover() *Node {
 	old := s.Primary()
 	await(s.t, "the Sentinels to begin a failover", func() error {
 		return ask(s.Sentinels[0], func(ctx context.Context, c *redis.Client) error {
-			err := c.Do(ctx, "SENTINEL", "FAILOVER", sentinelName).Err()
+			err := c.Do(ctx, "SENTINEL", "FAILOVER", s.name).Err()
 			if err != nil && strings.HasPrefix(err.Error(), "INPROG") {
 				return nil // the one before has not been forgotten yet
 			}
@@ -188,14 +190,14 @@ func (s *SentinelSet) Promoted(old *Node) *Node {
 // know at least so many replicas whose link to it is up.
 func (s *SentinelSet) agreeOn(addr string, replicas int) error {
 	for _, watcher := range s.Sentinels {
-		if at, err := primaryBy(watcher); err == nil && at != addr {
+		if at, err := s.primaryBy(watcher); err == nil && at != addr {
 			return fmt.Errorf("Sentinel %s names %s", watcher.Addr, at)
 		}
 		if replicas == 0 {
 			continue
 		}
 		err := ask(watcher, func(ctx context.Context, c *redis.Client) error {
-			m := redis.NewMapStringStringCmd(ctx, "SENTINEL", "MASTER", sentinelName)
+			m := redis.NewMapStringStringCmd(ctx, "SENTINEL", "MASTER", s.name)
 			if err := c.Process(ctx, m); err != nil {
 				return err
 			}
@@ -203,7 +205,7 @@ func (s *SentinelSet) agreeOn(addr string, replicas int) error {
 			if v["flags"] != "master" || v["num-slaves"] != strconv.Itoa(replicas) || v["num-other-sentinels"] != "2" {
 				return fmt.Errorf("Sentinel %s sees %s with %s replicas and %s others", watcher.Addr, v["flags"], v["num-slaves"], v["num-other-sentinels"])
 			}
-			return sentinelReady(ctx, c)
+			return s.ready(ctx, c)
 		})
 		if err != nil {
 			return err
@@ -212,13 +214,13 @@ func (s *SentinelSet) agreeOn(addr string, replicas int) error {
 	return nil
 }
 
-// sentinelReady reports whether a Sentinel could fail over now: it reaches the
+// ready reports whether a Sentinel could fail over now: it reaches the
 // others, and has heard from each replica that it is one.
-func sentinelReady(ctx context.Context, c *redis.Client) error {
-	if err := c.Do(ctx, "SENTINEL", "CKQUORUM", sentinelName).Err(); err != nil {
+func (s *SentinelSet) ready(ctx context.Context, c *redis.Client) error {
+	if err := c.Do(ctx, "SENTINEL", "CKQUORUM", s.name).Err(); err != nil {
 		return err
 	}
-	reply, err := c.Do(ctx, "SENTINEL", "REPLICAS", sentinelName).Slice()
+	reply, err := c.Do(ctx, "SENTINEL", "REPLICAS", s.name).Slice()
 	if err != nil {
 		return err
 	}
@@ -248,10 +250,10 @@ func (s *SentinelSet) inStep(n *Node, replicas int) error {
 }
 
 // primaryBy asks one Sentinel for the primary's address.
-func primaryBy(watcher *Node) (string, error) {
+func (s *SentinelSet) primaryBy(watcher *Node) (string, error) {
 	var at string
 	err := ask(watcher, func(ctx context.Context, c *redis.Client) error {
-		v, err := c.Do(ctx, "SENTINEL", "GET-MASTER-ADDR-BY-NAME", sentinelName).StringSlice()
+		v, err := c.Do(ctx, "SENTINEL", "GET-MASTER-ADDR-BY-NAME", s.name).StringSlice()
 		if err != nil || len(v) != 2 {
 			return fmt.Errorf("Sentinel %s: %v, %w", watcher.Addr, v, err)
 		}
