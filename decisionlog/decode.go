@@ -197,17 +197,17 @@ func (r *Reader) tables(texts *Texts) error {
 	return r.readResults()
 }
 
-// maxTexts is how many texts so many entries can have: ten of their own and a pair
-// for each value.
-func maxTexts(entries int) int { return entries*(10+2*maxValues) + 1 }
+// maxTexts is how many texts so many entries can have: ten of their own and, all
+// together, a pair for each value.
+func maxTexts(entries int) int { return entries*10 + min(entries*maxValues, maxPairs)*2 + 1 }
 
 func (r *Reader) readTexts(known *Texts) error {
 	blob := r.columns[fieldTexts]
 	r.texts = append(make([]string, 0, min(r.left*2, len(blob))+1), "")
 	for len(blob) > 0 {
 		size, n := binary.Uvarint(blob)
-		if n <= 0 || size > maxText || size > uint64(len(blob)-n) {
-			return fmt.Errorf("text %d is cut off or longer than %d bytes", len(r.texts), maxText)
+		if n <= 0 || size == 0 || size > maxText || size > uint64(len(blob)-n) {
+			return fmt.Errorf("text %d is empty, cut off or longer than %d bytes", len(r.texts), maxText)
 		}
 		if len(r.texts) >= maxTexts(r.left) {
 			return errors.New("more texts than entries can have")
@@ -240,9 +240,10 @@ func (r *Reader) tuples(field protowire.Number) ([][4]string, error) {
 func (r *Reader) readValues() error {
 	c := column{rest: r.columns[fieldValues]}
 	r.values = append(r.values, nil)
+	pairs := uint64(0)
 	for len(c.rest) > 0 {
 		n := c.next()
-		if n < 1 || n > maxValues || len(r.values) > r.left {
+		if pairs += n; n < 1 || n > maxValues || len(r.values) > r.left || pairs > maxPairs {
 			return fmt.Errorf("values %d: %d of them", len(r.values), n)
 		}
 		values := make(map[string]string, n)

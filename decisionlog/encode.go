@@ -75,6 +75,9 @@ func Encode(b *Batch) ([]byte, error) {
 			return nil, fmt.Errorf("%w: entry %d has a text of more than %d bytes, or more than %d values", ErrTooLarge, i, maxText, maxValues)
 		}
 	}
+	if !pairsFit(b.Entries) {
+		return nil, fmt.Errorf("%w: more values than one batch can have", ErrTooLarge)
+	}
 	w := writer{texts: map[string]uint64{"": 0}, callers: map[[4]uint64]uint64{}, targets: map[[4]uint64]uint64{}, results: map[result]uint64{}, values: map[string]uint64{}}
 	raw := w.batch(b)
 	if len(raw) > MaxDecoded {
@@ -91,8 +94,22 @@ func Encode(b *Batch) ([]byte, error) {
 	return out, nil
 }
 
-// maxValues bounds the identifiers of one entry.
-const maxValues = 32
+// Bounds on identifiers: of one entry, and of all tables of a batch. Each of them
+// costs a reader a place in a map.
+const (
+	maxValues = 16
+	maxPairs  = 4 * MaxEntries
+)
+
+// pairsFit reports whether the entries' values are within maxPairs, even if no two
+// entries had the same.
+func pairsFit(entries []Entry) bool {
+	n := 0
+	for i := range entries {
+		n += len(entries[i].Values)
+	}
+	return n <= maxPairs
+}
 
 // fits reports whether the entry's parts are within what a reader takes.
 func (e *Entry) fits() bool {
