@@ -28,9 +28,10 @@ type Caller struct {
 // Step is n requests spread evenly over a time, and what is expected of them.
 type Step struct {
 	Send    int64             // requests, 1 or more
-	Request string            // "POST /v1/login": method and path, with a host before the path if routes need one
+	Request string            // "POST /v1/login": method and path as on the wire, with a host before the path if routes need one
 	In      time.Duration     // from the first request to the last; 0: at once
-	After   time.Duration     // pause before the first request
+	After   time.Duration     // pause before the first request, from the last one of the step before
+	Lasts   time.Duration     // how long each request holds its place of a concurrency limit; 0: it ends at once
 	Cost    int64             // tokens of each request; 0: the route's
 	Headers map[string]string // values that limits count per
 	Body    map[string]string // fields that limits count per
@@ -40,8 +41,8 @@ type Step struct {
 
 // Expect is what a step expects. The zero Expect is "every request is admitted".
 type Expect struct {
-	RefusedBy string        // id of the limit that refuses ("route:login.per-ip"); "" when all are admitted
-	At        int64         // number of the first refused request of the step, from 1
+	RefusedBy string        // id of the limit that refuses ("route:login.per-ip"), or one of Causes; "" when all are admitted
+	At        int64         // number of the first refused request of the step, from 1; 0 does not care
 	Route     string        // route that the requests meet; "" does not care
 	RetryIn   time.Duration // wait that the first refusal tells, rounded up to a second; 0 does not care
 }
@@ -59,7 +60,7 @@ type StepResult struct {
 	Route       string `json:"route"` // "" when none matched
 	Admitted    int64  `json:"admitted"`
 	Refused     int64  `json:"refused"`
-	RefusedBy   string `json:"refused_by,omitempty"` // of the first refusal
+	RefusedBy   string `json:"refused_by,omitempty"` // of the first refusal: a limit's id, or one of Causes
 	At          int64  `json:"at,omitempty"`         // number of the first refused request, from 1; 0 none
 	RetryMillis int64  `json:"retry_ms,omitempty"`   // that the first refusal told
 	Reason      string `json:"reason,omitempty"`     // of the first refusal
