@@ -236,15 +236,24 @@ func (w *wideRig) drive(t *testing.T, first, second ends) {
 	}
 }
 
-// loseReplication has a primary's replicas miss everything from now on; mend
-// lets them run again, so that one of them can take over.
+// loseReplication has a primary's replicas miss everything from now on, and
+// nothing of what was written before; mend lets them run again, so that one of
+// them can take over.
 func loseReplication(t *testing.T, primary *testkit.Node, replicas ...*testkit.Node) (mend func()) {
 	t.Helper()
+	client := redis.NewClient(&redis.Options{Addr: primary.Addr})
+	defer func() { _ = client.Close() }()
+	c := client.Conn() // WAIT is for what the server had written when this connection last asked something
+	defer func() { _ = c.Close() }()
+	if err := c.Ping(t.Context()).Err(); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := c.Wait(t.Context(), len(replicas), 2*time.Second).Result(); err != nil || int(n) < len(replicas) {
+		t.Fatalf("%d of %d replicas have everything: %v", n, len(replicas), err)
+	}
 	for _, r := range replicas {
 		r.Pause()
 	}
-	c := redis.NewClient(&redis.Options{Addr: primary.Addr})
-	defer func() { _ = c.Close() }()
 	if err := c.Do(t.Context(), "CLIENT", "KILL", "TYPE", "replica").Err(); err != nil {
 		t.Fatal(err)
 	}
@@ -305,6 +314,11 @@ func TestSentinel_R05_NobodyGoesBackAndAllAreBackSoonAfterAPromotion(t *testing.
 func (e ends) untilReachable(t *testing.T) {
 	t.Helper()
 	begun := time.Now()
+	defer func() {
+		if t.Failed() {
+			t.Logf("since %v: %+v, %+v", begun, e.Status(), e.Stats())
+		}
+	}()
 	until(t, e.watching.changed, "both ends are answered", func() bool {
 		return e.Status().PolledAt.After(begun) && e.Stats().Contact.After(begun)
 	})
