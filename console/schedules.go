@@ -6,8 +6,9 @@ import (
 )
 
 // ScheduleDraft publishes a draft as it stands now (etag) at a time, as its
-// actor. Scheduling again replaces the earlier one.
-func (s *Policies) ScheduleDraft(ctx context.Context, actor Actor, id, etag string, at time.Time, note string) (Schedule, error) {
+// actor. Scheduling again replaces the earlier one. o carries note,
+// confirmations and a canary; break-glass cannot be scheduled.
+func (s *Policies) ScheduleDraft(ctx context.Context, actor Actor, id, etag string, at time.Time, o PublishOptions) (Schedule, error) {
 	return Schedule{}, noProver()
 }
 
