@@ -44,12 +44,12 @@ func cells(r *meas.Result) []string {
 }
 
 // doorColumns of the table of Envoy doors.
-const doorColumns = "service | decisions/s | p50 | p99 | service CPU | Redis CPU | loader CPU | admitted"
+const doorColumns = "service | decisions/s | p50 | p99 | service CPU | Redis CPU | loader CPU | script calls | admitted"
 
 func doorCells(r *meas.Result) []string {
 	return []string{
 		r.Case.Name, perSecond(r.PerSecond()), micros(r.Quantile(.5)), micros(r.Quantile(.99)), micros(r.CPU(service)),
-		micros(r.CPU(server)), micros(r.CPU(meas.Self)), fmt.Sprintf("%.1f %%", 100*r.Admitted()),
+		micros(r.CPU(server)), micros(r.CPU(meas.Self)), fmt.Sprintf("%.2f", r.Counted()), fmt.Sprintf("%.1f %%", 100*r.Admitted()),
 	}
 }
 
