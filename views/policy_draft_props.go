@@ -36,9 +36,11 @@ type DraftHead struct {
 	Base, Head          int64
 	ETag, Author        string
 	UpdatedAt, Now      time.Time
-	Tab                 string // forms, source or review
+	Tab                 string // edit, source, tests, simulate or review
 	Message             string
-	Problems, Warnings  []ProblemRow
+	Problems, Warnings  []ProblemRow // the first of them
+	ProblemCount        int
+	WarningCount        int
 	Conflict            []ui.DiffRow // what saving again would change in the stored draft
 	CanEdit, CanPublish bool
 }
@@ -46,9 +48,11 @@ type DraftHead struct {
 func (h DraftHead) tabs() []ui.Tab {
 	u := ui.DraftURL(h.ID)
 	return []ui.Tab{
-		{Label: "Forms", URL: u, Current: h.Tab == "forms"},
+		{Label: "Edit", URL: u, Current: h.Tab == "edit"},
 		{Label: "YAML", URL: u + "/source", Current: h.Tab == "source"},
-		{Label: "Review and publish", URL: u + "/review", Current: h.Tab == "review"},
+		{Label: "Tests", URL: u + "/tests", Current: h.Tab == "tests"},
+		{Label: "Simulate", URL: u + "/simulate", Current: h.Tab == "simulate"},
+		{Label: "Review", URL: u + "/review", Current: h.Tab == "review"},
 	}
 }
 
@@ -56,69 +60,154 @@ func (h DraftHead) remark() string {
 	return "based on " + liveName(h.Base) + ", saved by " + h.Author + " " + ui.Ago(h.Now, h.UpdatedAt)
 }
 
+func (h DraftHead) stale() bool { return h.Base != h.Head }
+
 // ProblemRow is one problem of a document and where to mend it.
 type ProblemRow struct {
 	Path, Message, URL string
 	Line               int
 }
 
-// DraftFormsProps is a draft as forms.
-type DraftFormsProps struct {
-	Head       DraftHead
-	Unreadable bool // the YAML has no shape that forms could show
-	Sections   []DraftSection
-	Shared     []string // names of shared limits
+// DraftIndexProps is the list of a draft's parts, of which each has its own form.
+type DraftIndexProps struct {
+	Head         DraftHead
+	Unreadable   bool // the YAML has no shape that forms could show
+	Query        string
+	Show         string // "", problems or changed
+	Parts        int    // in all
+	Matching     int
+	WithProblems int
+	Changed      int
+	Removed      []string // what the base has and the draft lacks
+	Rows         []PartRow
+	Pager        ui.PagerProps
+	New          *form.Form // kind, name, match and mode of a part to add
 }
 
-// DraftSection is one form: a plan, a route, or the limits of one place.
-type DraftSection struct {
-	ID, Kind, Key, Title, Summary string
-	Form                          *form.Form
-	Limits                        int
-	Open                          bool
-	Saved                         bool // a moment ago
+// PartRow is one part in the list.
+type PartRow struct {
+	URL, Kind, Title, Summary string
+	Problems, Warnings        int
+	Mark                      string // new or changed against the base; "" as it was
 }
 
-func (s DraftSection) saveLabel() string {
-	switch s.Kind {
+func (p DraftIndexProps) show(which string) string {
+	u := ui.DraftURL(p.Head.ID)
+	if which != "" {
+		u += "?show=" + which
+	}
+	return u
+}
+
+func (p DraftIndexProps) tabs() []ui.Tab {
+	tabs := []ui.Tab{
+		{Label: "All " + ui.Int(int64(p.Parts)), URL: p.show(""), Current: p.Show == ""},
+		{Label: "Changed " + ui.Int(int64(p.Changed)), URL: p.show("changed"), Current: p.Show == "changed"},
+	}
+	if p.WithProblems > 0 || p.Show == "problems" {
+		tabs = append(tabs, ui.Tab{Label: "With problems " + ui.Int(int64(p.WithProblems)), URL: p.show("problems"), Current: p.Show == "problems"})
+	}
+	return tabs
+}
+
+// adds reports whether the form for a new part is about this kind.
+func (p DraftIndexProps) adds(kind string) bool { return p.New.Get("kind") == kind }
+
+func (p DraftIndexProps) newField(kind, name, label, hint string) ui.FieldProps {
+	f := ui.FieldProps{Name: name, ElementID: "f-new-" + kind + "-" + name, Label: label, Hint: hint, Required: true, MaxLength: 63}
+	if p.adds(kind) {
+		f.Value = p.New.Raw(name)
+	}
+	return f
+}
+
+func (p DraftIndexProps) newMatch() ui.FieldProps {
+	f := p.newField("route", "match", "Matches", "")
+	f.MaxLength, f.Mono, f.Placeholder = 500, true, "GET /v1/reports/{id}"
+	return f
+}
+
+// Link is an address and what it is called.
+type Link struct{ Text, URL string }
+
+// DraftPartProps is the form of one part of a draft.
+type DraftPartProps struct {
+	Head           DraftHead
+	Kind, Title    string
+	Action         string // where the form is sent; also the page's own address
+	Form           *form.Form
+	Limits         int
+	Shared         []string     // names of shared limits
+	Changes        []ui.DiffRow // of this part, from the base
+	Mark           string       // new or changed against the base
+	Elsewhere      int          // problems of other parts
+	Previous, Next Link         // the parts before and after; no URL: none
+}
+
+func (p DraftPartProps) saveLabel() string {
+	switch p.Kind {
 	case "plan", "route":
-		return "Save " + s.Kind
+		return "Save " + p.Kind
 	case "general":
 		return "Save"
 	}
 	return "Save limits"
 }
 
-// field names an input of the section.
-func (s DraftSection) field(name string) string { return s.ID + "-" + name }
-
-// at names an input of the section's i-th limit.
-func at(i int, name string) string { return "l" + strconv.Itoa(i) + "-" + name }
-
-func (s DraftSection) input(name, label, hint string) ui.FieldProps {
-	return ui.FieldProps{Name: s.field(name), Label: label, Hint: hint, Value: s.Form.Raw(name), Error: s.Form.Error(name), Plain: true}
+func (p DraftPartProps) noLimits() string {
+	switch p.Kind {
+	case "plan":
+		return "No limits of its own: a tenant on it is held by shared limits and routes only."
+	case "route":
+		return "No limits of its own: callers are held by their plan and by what is shared."
+	}
+	return "No limits here."
 }
 
-func (s DraftSection) number(name, label, hint string) ui.FieldProps {
+// Autosave is what the console answers to a form that its page's script sent.
+type Autosave struct {
+	Saved    string             `json:"saved"` // the time, "10:41:07"; "" when nothing was stored
+	ETag     string             `json:"etag"`  // of the draft as it is stored now
+	URL      string             `json:"url"`   // where the part is now
+	Message  string             `json:"message"`
+	Problems map[string]string  `json:"problems"` // by field
+	Conflict []AutosaveConflict `json:"conflict"` // what saving again would change
+}
+
+// AutosaveConflict is a value that someone else stored meanwhile.
+type AutosaveConflict struct {
+	Path   string `json:"path"`
+	Stored string `json:"stored"`
+	Yours  string `json:"yours"`
+}
+
+// at names an input of the part's i-th limit.
+func at(i int, name string) string { return "l" + strconv.Itoa(i) + "-" + name }
+
+func (s DraftPartProps) input(name, label, hint string) ui.FieldProps {
+	return ui.FieldProps{Name: name, Label: label, Hint: hint, Value: s.Form.Raw(name), Error: s.Form.Error(name), Plain: true}
+}
+
+func (s DraftPartProps) number(name, label, hint string) ui.FieldProps {
 	p := s.input(name, label, hint)
 	p.InputMode, p.MaxLength = "numeric", 20
 	return p
 }
 
-func (s DraftSection) choice(name, label, hint string, options ...ui.Option) ui.SelectProps {
-	return ui.SelectProps{Name: s.field(name), Label: label, Hint: hint, Value: s.Form.Raw(name), Error: s.Form.Error(name), Options: options}
+func (s DraftPartProps) choice(name, label, hint string, options ...ui.Option) ui.SelectProps {
+	return ui.SelectProps{Name: name, Label: label, Hint: hint, Value: s.Form.Raw(name), Error: s.Form.Error(name), Options: options}
 }
 
-func (s DraftSection) text(name, label, hint string, rows int) ui.TextAreaProps {
-	return ui.TextAreaProps{Name: s.field(name), Label: label, Hint: hint, Value: s.Form.Raw(name), Error: s.Form.Error(name), Rows: rows, Mono: true}
+func (s DraftPartProps) text(name, label, hint string, rows int) ui.TextAreaProps {
+	return ui.TextAreaProps{Name: name, Label: label, Hint: hint, Value: s.Form.Raw(name), Error: s.Form.Error(name), Rows: rows, Mono: true}
 }
 
 // graphQL reports whether the cost is computed and has no field.
-func (s DraftSection) graphQL() bool {
+func (s DraftPartProps) graphQL() bool {
 	return strings.HasPrefix(s.Form.Raw("cost-text"), "of the GraphQL query")
 }
 
-func (s DraftSection) costHint() string {
+func (s DraftPartProps) costHint() string {
 	if text := s.Form.Raw("cost-text"); text != "" {
 		return "tokens " + text
 	}
@@ -127,7 +216,7 @@ func (s DraftSection) costHint() string {
 
 // units are the choices of a rate's period; one that is none of the usual ones
 // is kept.
-func (s DraftSection) units(name, label string) ui.SelectProps {
+func (s DraftPartProps) units(name, label string) ui.SelectProps {
 	options := []ui.Option{{Value: "second", Label: "a second"}, {Value: "minute", Label: "a minute"}, {Value: "hour", Label: "an hour"},
 		{Value: "day", Label: "a day"}, {Value: "unlimited", Label: "unlimited"}}
 	known := s.Form.Raw(name) == ""
@@ -185,43 +274,13 @@ type DraftSourceProps struct {
 	Stored string // what is stored, when it differs from what was typed
 }
 
-// DraftReviewProps is a draft against the version in force, with the form that
-// publishes it.
-type DraftReviewProps struct {
-	Head     DraftHead
-	Readable bool
-	Changes  []ui.DiffRow // from the version in force to the draft
-	Theirs   []ui.DiffRow // published since the draft's base
-	Mine     []ui.DiffRow // from the draft's base to the draft
-	Clashes  []string     // parts that both changed
-	CanMerge bool
-	Replicas int
-	Form     *form.Form // note
-}
-
-func (p DraftReviewProps) stale() bool { return p.Head.Base != p.Head.Head }
-
-func (p DraftReviewProps) publishable() bool {
-	return p.Readable && len(p.Head.Problems) == 0 && !p.stale() && len(p.Changes) > 0
-}
-
-func (p DraftReviewProps) count(effect string) int {
-	n := 0
-	for _, c := range p.Changes {
-		if c.Effect == effect {
-			n++
-		}
-	}
-	return n
-}
-
-func usesOne(s DraftSection, name string) bool {
+func usesOne(s DraftPartProps, name string) bool {
 	return slices.Contains(strings.Split(s.Form.Raw("uses"), ","), name)
 }
 
 // usable are the shared limits that a route can draw on, and those that it says
 // it does though there are none of that name.
-func (s DraftSection) usable(shared []string) []string {
+func (s DraftPartProps) usable(shared []string) []string {
 	names := slices.Clone(shared)
 	for name := range strings.SplitSeq(s.Form.Raw("uses"), ",") {
 		if name != "" && !slices.Contains(names, name) {
@@ -229,13 +288,4 @@ func (s DraftSection) usable(shared []string) []string {
 		}
 	}
 	return names
-}
-
-// mergeEffect says what taking a draft onto the newest version does.
-func (p DraftReviewProps) mergeEffect() string {
-	text := "keeps theirs and puts yours on top"
-	if len(p.Clashes) > 0 {
-		text += "; both changed " + strings.Join(p.Clashes, ", ") + ": there, yours counts"
-	}
-	return text
 }

@@ -83,10 +83,10 @@ func TestMerge_NothingChangesWithoutChanges(t *testing.T) {
 }
 
 func FuzzSection(f *testing.F) {
-	f.Add("plan", "free", "plan-free-limits=1&plan-free-name=free&plan-free-l0-name=a&plan-free-l0-per=tenant&plan-free-l0-counts=cost&plan-free-l0-count=1&plan-free-l0-unit=minute&plan-free-l0-burst=", 0)
-	f.Add("route", "1", "route-1-limits=0&route-1-name=x&route-1-match=%2F&route-1-cost=1&route-1-mode=open&route-1-fb-count=5&route-1-fb-unit=1h&route-1-fb-burst=5&route-1-uses[]=a&route-1-uses[]=b", -1)
-	f.Add("general", "", "general-trusted-proxies=10.0.0.0%2F8%0A::1&general-headers=A+b%0AC&general-ipv6-prefix=64&general-inv-unit=unlimited", 3)
-	f.Add("global", "", "global-limits=9999999999", 1<<40)
+	f.Add("plan", "free", "limits=1&name=free&l0-name=a&l0-per=tenant&l0-counts=cost&l0-count=1&l0-unit=minute&l0-burst=", 0)
+	f.Add("route", "1", "limits=0&name=x&match=%2F&cost=1&mode=open&fb-count=5&fb-unit=1h&fb-burst=5&uses[]=a&uses[]=b", -1)
+	f.Add("general", "", "trusted-proxies=10.0.0.0%2F8%0A::1&headers=A+b%0AC&ipv6-prefix=64&inv-unit=unlimited", 3)
+	f.Add("global", "", "limits=9999999999", 1<<40)
 	f.Add("route", "99", "", 0)
 	f.Fuzz(func(t *testing.T, kind, key, body string, drop int) {
 		d, report := policy.Parse([]byte(document))

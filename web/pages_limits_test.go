@@ -78,11 +78,11 @@ func TestOverview_LimitFactsTellQuotasAndPlaces(t *testing.T) {
 func TestDraft_ALimitIsRemovedWithItsMistakes(t *testing.T) {
 	t.Parallel()
 	e := withParts(t, everyPart)
-	f := formOn(t, e.editor.Get(e.path).Text, e.path+"/sections", "route-0-name")
-	f.Set("route-0-l0-count", "1e3")
-	f.Set("route-0-l1-burst", "77")
+	f := e.form(t, e.editor, "route/report")
+	f.Set("l0-count", "1e3")
+	f.Set("l1-burst", "77")
 	f.Set("act", "remove-limit-0")
-	if a := e.editor.Post(e.path+"/sections", f); a.StatusCode != http.StatusSeeOther {
+	if a := e.editor.Post(e.at("route/report"), f); a.StatusCode != http.StatusSeeOther {
 		t.Fatalf("%d: %s", a.StatusCode, a.Text)
 	}
 	limits := e.stored(t).Routes[0].Limits
@@ -90,9 +90,9 @@ func TestDraft_ALimitIsRemovedWithItsMistakes(t *testing.T) {
 		t.Errorf("left is %+v", limits)
 	}
 	for _, act := range []string{"remove-limit-9", "remove-limit--1", "remove-limit-x"} {
-		f = formOn(t, e.editor.Get(e.path).Text, e.path+"/sections", "route-0-name")
+		f = e.form(t, e.editor, "route/report")
 		f.Set("act", act)
-		e.editor.Post(e.path+"/sections", f)
+		e.editor.Post(e.at("route/report"), f)
 		if n := len(e.stored(t).Routes[0].Limits); n != 1 {
 			t.Errorf("%s leaves %d limits", act, n)
 		}
@@ -122,9 +122,9 @@ func TestDraft_LandmarksHaveNamesOfTheirOwn(t *testing.T) {
 func TestDraft_SavingOnePartKeepsAMistakeInAnother(t *testing.T) {
 	t.Parallel()
 	e := withParts(t, strings.Replace(everyPart, "rate: 6000/minute", "rate: 1e3/minute", 1))
-	f := formOn(t, e.editor.Get(e.path).Text, e.path+"/sections", "route-5-name")
+	f := e.form(t, e.editor, "route/rest")
 	f.Set("act", "save")
-	a := e.editor.Post(e.path+"/sections", f)
+	a := e.editor.Post(e.at("route/rest"), f)
 	d, err := e.Web.Policies.GetDraft(t.Context(), e.draft)
 	if err != nil {
 		t.Fatal(err)
@@ -139,14 +139,14 @@ func TestDraft_SavingOnePartKeepsAMistakeInAnother(t *testing.T) {
 	f.Set("mode", "closed")
 	wants(t, e.editor.Post(e.path+"/add", f), http.StatusConflict, "plans.pro.limits[0].rate cannot be read")
 	// Its own part has no number until somebody types one.
-	f = formOn(t, e.editor.Get(e.path).Text, e.path+"/sections", "plan-pro-name")
+	f = e.form(t, e.editor, "plan/pro")
 	f.Set("act", "save")
-	if got := f.Get("plan-pro-l0-count"); got != "" {
+	if got := f.Get("l0-count"); got != "" {
 		t.Errorf("the form shows %q for it", got)
 	}
-	wants(t, e.editor.Post(e.path+"/sections", f), http.StatusUnprocessableEntity, "Is missing.")
-	f.Set("plan-pro-l0-count", "1000")
-	if a := e.editor.Post(e.path+"/sections", f); a.StatusCode != http.StatusSeeOther {
+	wants(t, e.editor.Post(e.at("plan/pro"), f), http.StatusUnprocessableEntity, "Is missing.")
+	f.Set("l0-count", "1000")
+	if a := e.editor.Post(e.at("plan/pro"), f); a.StatusCode != http.StatusSeeOther {
 		t.Fatalf("mended: %d %s", a.StatusCode, a.Text)
 	}
 	if l := e.stored(t).Plans["pro"].Limits[0]; l.Rate.Tokens != 1000 {

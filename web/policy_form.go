@@ -40,25 +40,17 @@ func limitFields() []string {
 	return []string{"name", "description", "per", "counts", "count", "unit", "burst", "kind", "sync", "expires"}
 }
 
-// parseSection reads the fields of a section from a form whose names carry the
-// section's id as prefix.
+// parseSection reads the fields of a section's form.
 func parseSection(r *http.Request, s section) *form.Form {
 	names := append([]string{"limits"}, s.fields()...)
-	n, _ := strconv.Atoi(r.PostForm.Get(s.ID() + "-limits"))
+	n, _ := strconv.Atoi(r.PostForm.Get("limits"))
 	for i := range min(max(n, 0), maxSectionLimits) {
 		for _, name := range limitFields() {
 			names = append(names, limitField(i, name))
 		}
 	}
-	prefixed := make([]string, len(names))
-	for i, name := range names {
-		prefixed[i] = s.ID() + "-" + name
-	}
-	in, f := form.Parse(r, prefixed...), form.New(nil)
-	for i, name := range names {
-		f.Value[name] = in.Value[prefixed[i]]
-	}
-	f.Value["uses"] = strings.Join(r.PostForm[s.ID()+"-uses[]"], ",")
+	f := form.Parse(r, names...)
+	f.Value["uses"] = strings.Join(r.PostForm["uses[]"], ",")
 	return f
 }
 

@@ -100,8 +100,8 @@ func (e edited) stored(t *testing.T) *policy.Document {
 }
 
 // sectionFields names a field of every form of everyPart's page.
-var sectionFields = []string{"general-description", "global-limits", "shared-limits", "plan-free-name", "plan-pro-name", "plan-staff-name",
-	"route-0-name", "route-1-name", "route-2-name", "route-3-name", "route-4-name", "route-5-name"}
+var sectionFields = []string{"general", "global", "shared", "plan/free", "plan/pro", "plan/staff",
+	"route/report", "route/chat", "route/graphql", "route/login", "route/mine", "route/rest"}
 
 // A form that is saved as it came changes nothing, whatever the document has.
 func TestDraft_FormsKeepEveryPart(t *testing.T) {
@@ -111,9 +111,9 @@ func TestDraft_FormsKeepEveryPart(t *testing.T) {
 		e := withParts(t, source)
 		want := string(e.stored(t).Canonical())
 		for _, has := range sectionFields {
-			f := formOn(t, e.editor.Get(e.path).Text, e.path+"/sections", has)
+			f := e.form(t, e.editor, has)
 			f.Set("act", "save")
-			if a := e.editor.Post(e.path+"/sections", f); a.StatusCode != 303 {
+			if a := e.editor.Post(e.at(has), f); a.StatusCode != 303 {
 				t.Fatalf("%s: save %s: %d %s", name, has, a.StatusCode, a.Text)
 			}
 			if got := string(e.stored(t).Canonical()); got != want {
@@ -127,22 +127,22 @@ func TestDraft_FormsChangeTheNewParts(t *testing.T) {
 	t.Parallel()
 	e := withParts(t, everyPart)
 	for has, set := range map[string]map[string]string{
-		"general-description": {"general-user-header": "X-Account", "general-replicas": "5"},
-		"shared-limits":       {"shared-l0-kind": "enforce", "shared-l0-per": "tenant", "shared-l0-expires": "2028-01-01T00:00:00Z"},
-		"global-limits":       {"global-l0-sync": "exact"},
-		"plan-staff-name":     {"plan-staff-q-amount": "5", "plan-staff-q-period": "lifetime", "plan-staff-q-over": "bill", "plan-staff-q-max": "9"},
-		"plan-free-name":      {"plan-free-q-amount": "", "plan-free-q-period": "none", "plan-free-l0-expires": ""},
-		"route-0-name": {"route-0-c-max": "7", "route-0-c-lease": "5m", "route-0-c-per": "tenant", "route-0-c-mode": "enforce",
-			"route-0-l0-per": "user, ip", "route-0-mode": "closed"},
-		"route-1-name": {"route-1-cost": "60", "route-1-mode": "share"},
-		"route-5-name": {"route-5-c-max": "3", "route-5-c-lease": "30s", "route-5-c-per": "credential"},
+		"general":    {"user-header": "X-Account", "replicas": "5"},
+		"shared":     {"l0-kind": "enforce", "l0-per": "tenant", "l0-expires": "2028-01-01T00:00:00Z"},
+		"global":     {"l0-sync": "exact"},
+		"plan/staff": {"q-amount": "5", "q-period": "lifetime", "q-over": "bill", "q-max": "9"},
+		"plan/free":  {"q-amount": "", "q-period": "none", "l0-expires": ""},
+		"route/report": {"c-max": "7", "c-lease": "5m", "c-per": "tenant", "c-mode": "enforce",
+			"l0-per": "user, ip", "mode": "closed"},
+		"route/chat": {"cost": "60", "mode": "share"},
+		"route/rest": {"c-max": "3", "c-lease": "30s", "c-per": "credential"},
 	} {
-		f := formOn(t, e.editor.Get(e.path).Text, e.path+"/sections", has)
+		f := e.form(t, e.editor, has)
 		for name, value := range set {
 			f.Set(name, value)
 		}
 		f.Set("act", "save")
-		if a := e.editor.Post(e.path+"/sections", f); a.StatusCode != 303 {
+		if a := e.editor.Post(e.at(has), f); a.StatusCode != 303 {
 			t.Fatalf("save %s: %d %s", has, a.StatusCode, a.Text)
 		}
 	}
@@ -181,25 +181,25 @@ func TestDraft_MistakesInNewPartsAreToldAtTheirFields(t *testing.T) {
 	for _, c := range []struct {
 		has, field, value, want string
 	}{
-		{"plan-free-name", "plan-free-q-amount", "1,000", "plain digits"},
-		{"plan-free-name", "plan-free-q-zone", "Berlin", "is not a time zone"},
-		{"plan-free-name", "plan-free-q-max", "5", "is for over: bill"},
-		{"plan-free-name", "plan-free-q-period", "none", "Choose a period"},
-		{"plan-free-name", "plan-free-l0-expires", "tomorrow", "Must be a time in UTC"},
-		{"plan-free-name", "plan-free-l0-per", "planet", "is not known"},
-		{"route-0-name", "route-0-c-lease", "90", "Must be a duration"},
-		{"route-0-name", "route-0-c-lease", "2h", "must be 1s to 1h"},
-		{"route-0-name", "route-0-c-max", "100001", "the largest allowed is 100000"},
-		{"route-0-name", "route-0-c-per", "body:a", "motive abuse"},
-		{"general-description", "general-replicas", "0", "Must be 1 or more"},
-		{"general-description", "general-user-header", "X-Request-Id", "differs on each request"},
+		{"plan/free", "q-amount", "1,000", "plain digits"},
+		{"plan/free", "q-zone", "Berlin", "is not a time zone"},
+		{"plan/free", "q-max", "5", "is for over: bill"},
+		{"plan/free", "q-period", "none", "Choose a period"},
+		{"plan/free", "l0-expires", "tomorrow", "Must be a time in UTC"},
+		{"plan/free", "l0-per", "planet", "is not known"},
+		{"route/report", "c-lease", "90", "Must be a duration"},
+		{"route/report", "c-lease", "2h", "must be 1s to 1h"},
+		{"route/report", "c-max", "100001", "the largest allowed is 100000"},
+		{"route/report", "c-per", "body:a", "motive abuse"},
+		{"general", "replicas", "0", "Must be 1 or more"},
+		{"general", "user-header", "X-Request-Id", "differs on each request"},
 	} {
-		f := formOn(t, e.editor.Get(e.path).Text, e.path+"/sections", c.has)
+		f := e.form(t, e.editor, c.has)
 		f.Set(c.field, c.value)
 		f.Set("act", "save")
-		a := e.editor.Post(e.path+"/sections", f)
+		a := e.editor.Post(e.at(c.has), f)
 		if a.StatusCode == 303 { // problems of meaning are saved and told on the page
-			a = e.editor.Get(e.path)
+			a = e.editor.Get(e.at(c.has))
 		}
 		if !problemBeside(a.Text, c.field, c.want) {
 			t.Errorf("%s = %q: %d, no %q beside it", c.field, c.value, a.StatusCode, c.want)

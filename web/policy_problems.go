@@ -104,14 +104,23 @@ func lostBy(d *policy.Document, r policy.Report) []policy.Problem {
 	if d == nil || r.OK() {
 		return nil
 	}
+	// What the document itself is wrong about is kept, and is cheap to know.
+	if lost := notIn(policy.Validate(d), r.Problems); len(lost) == 0 {
+		return nil
+	}
 	_, again := policy.ParseLoose(d.YAML())
+	return notIn(again, r.Problems)
+}
+
+// notIn are the problems that a report does not tell.
+func notIn(r policy.Report, problems []policy.Problem) []policy.Problem {
 	type told struct{ path, message string }
 	kept := map[told]bool{}
-	for _, p := range again.Problems {
+	for _, p := range r.Problems {
 		kept[told{p.Path, p.Message}] = true
 	}
 	var lost []policy.Problem
-	for _, p := range r.Problems {
+	for _, p := range problems {
 		if !kept[told{p.Path, p.Message}] {
 			lost = append(lost, p)
 		}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/headgate/headgate/policy"
@@ -13,13 +14,39 @@ import (
 // shared, a plan (Key is its name) or a route (Key is its index).
 type section struct{ Kind, Key string }
 
-// ID is the section's element id and the prefix of its fields.
-func (s section) ID() string {
-	if s.Key == "" {
-		return s.Kind
+// byIndex stands before a route's index in an address, where its name would not
+// do: it has none, or another route has the same.
+const byIndex = "~"
+
+// address is how the section is named in addresses of the draft's pages.
+func (s section) address(d *policy.Document) (kind, key string) {
+	if s.Kind != "route" {
+		return s.Kind, s.Key
 	}
-	return s.Kind + "-" + s.Key
+	name, i := d.Routes[s.index()].Name, s.index()
+	if name == "" || strings.HasPrefix(name, byIndex) || slices.IndexFunc(d.Routes, func(r policy.Route) bool { return r.Name == name }) != i {
+		return s.Kind, byIndex + s.Key
+	}
+	return s.Kind, name
 }
+
+// sectionAt is the section at an address; false when the document has none there.
+func sectionAt(d *policy.Document, kind, key string) (section, bool) {
+	s := section{kind, key}
+	if kind == "route" {
+		i := -1
+		if index, ok := strings.CutPrefix(key, byIndex); ok {
+			i = section{"route", index}.index()
+		} else {
+			i = slices.IndexFunc(d.Routes, func(r policy.Route) bool { return r.Name == key })
+		}
+		s = routeSection(i)
+	}
+	return s, s.exists(d)
+}
+
+// routeSection is the part of the i-th route.
+func routeSection(i int) section { return section{"route", strconv.Itoa(i)} }
 
 func (s section) index() int {
 	n, err := strconv.Atoi(s.Key)
@@ -33,9 +60,13 @@ func (s section) index() int {
 func (s section) limitsOf(d *policy.Document) *[]policy.Limit {
 	switch s.Kind {
 	case "global":
-		return &d.Global.Limits
+		if s.Key == "" {
+			return &d.Global.Limits
+		}
 	case "shared":
-		return &d.Shared
+		if s.Key == "" {
+			return &d.Shared
+		}
 	case "plan":
 		if p, ok := d.Plans[s.Key]; ok {
 			limits := slices.Clone(p.Limits)
@@ -51,7 +82,7 @@ func (s section) limitsOf(d *policy.Document) *[]policy.Limit {
 
 // exists reports whether the document has the section.
 func (s section) exists(d *policy.Document) bool {
-	return s.Kind == "general" || s.limitsOf(d) != nil
+	return s == section{Kind: "general"} || s.limitsOf(d) != nil
 }
 
 // addLimit appends a limit to start from; a section without limits stays as it is.
@@ -68,7 +99,7 @@ func (s section) addLimit(d *policy.Document) {
 		l.Per = map[policy.Identity]policy.Per{policy.IdentityIP: policy.PerIP, policy.IdentityUser: policy.PerUser}[d.Routes[s.index()].Identity]
 		l.Per = cmp.Or(l.Per, policy.PerTenant)
 	}
-	s.put(d, append(*limits, l))
+	s.put(d, append(slices.Clip(*limits), l)) // what it was read from may be shared
 }
 
 func (s section) put(d *policy.Document, limits []policy.Limit) {
@@ -98,7 +129,7 @@ func sectionsOf(d *policy.Document) []section {
 		all = append(all, section{"plan", name})
 	}
 	for i := range d.Routes {
-		all = append(all, section{"route", strconv.Itoa(i)})
+		all = append(all, routeSection(i))
 	}
 	return all
 }

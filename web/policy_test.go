@@ -117,18 +117,26 @@ next:
 	return nil
 }
 
+// at is the address of a part's form, such as plan/free or route/report.
+func (e edited) at(part string) string { return e.path + "/parts/" + part }
+
+// form is a part's form as the client sees it.
+func (e edited) form(t *testing.T, c *webtest.Client, part string) url.Values {
+	t.Helper()
+	return formOn(t, c.Get(e.at(part)).Text, e.at(part))
+}
+
 func TestDraft_LimitIsChangedByFormAndPublished(t *testing.T) {
 	t.Parallel()
 	e := edit(t)
-	page := e.editor.Get(e.path)
-	f := formOn(t, page.Text, e.path+"/sections", "plan-free-l0-count")
-	if f.Get("plan-free-l0-count") != "60" || f.Get("plan-free-l0-unit") != "minute" || f.Get("plan-free-l0-burst") != "60" {
+	f := e.form(t, e.editor, "plan/free")
+	if f.Get("l0-count") != "60" || f.Get("l0-unit") != "minute" || f.Get("l0-burst") != "60" {
 		t.Fatalf("form = %v", f)
 	}
-	f.Set("plan-free-l0-count", "10")
-	f.Set("plan-free-l0-burst", "10")
+	f.Set("l0-count", "10")
+	f.Set("l0-burst", "10")
 	f.Set("act", "save")
-	if a := e.editor.Post(e.path+"/sections", f); a.StatusCode != 303 {
+	if a := e.editor.Post(e.at("plan/free"), f); a.StatusCode != 303 {
 		t.Fatalf("save: %d %s", a.StatusCode, a.Text)
 	}
 	if a := e.editor.Post(e.path+"/publish", url.Values{"etag": {"x"}, "note": {"x"}}); a.StatusCode != 403 {
@@ -161,10 +169,10 @@ func TestDraft_EverySectionComesBackAsItWas(t *testing.T) {
 		t.Fatal(err)
 	}
 	want, _ := policy.Parse([]byte(before.Source))
-	for _, field := range []string{"general-headers", "global-limits", "shared-l0-count", "plan-free-l0-count", "plan-pro-l0-count", "route-0-match", "route-1-match"} {
-		f := formOn(t, e.editor.Get(e.path).Text, e.path+"/sections", field)
+	for _, field := range []string{"general", "global", "shared", "plan/free", "plan/pro", "route/report", "route/everything"} {
+		f := e.form(t, e.editor, field)
 		f.Set("act", "save")
-		if a := e.editor.Post(e.path+"/sections", f); a.StatusCode != 303 {
+		if a := e.editor.Post(e.at(field), f); a.StatusCode != 303 {
 			t.Fatalf("%s: %d %s", field, a.StatusCode, a.Text)
 		}
 	}
@@ -182,11 +190,11 @@ func TestDraft_NumbersThatMeanTwoThingsAreRefusedBesideTheField(t *testing.T) {
 	t.Parallel()
 	e := edit(t)
 	for _, typed := range []string{"1,000", "1.000", "1e3", "-1", "", "ten", "99999999999999999999"} {
-		f := formOn(t, e.editor.Get(e.path).Text, e.path+"/sections", "plan-free-l0-count")
-		f.Set("plan-free-l0-count", typed)
+		f := e.form(t, e.editor, "plan/free")
+		f.Set("l0-count", typed)
 		f.Set("act", "save")
-		a := e.editor.Post(e.path+"/sections", f)
-		if a.StatusCode != 422 || !strings.Contains(a.Text, `id="f-plan-free-l0-count-error"`) || !strings.Contains(a.Text, `value="`+typed+`"`) {
+		a := e.editor.Post(e.at("plan/free"), f)
+		if a.StatusCode != 422 || !strings.Contains(a.Text, `id="f-l0-count-error"`) || !strings.Contains(a.Text, `value="`+typed+`"`) {
 			t.Errorf("%q: %d, message beside the field or input lost", typed, a.StatusCode)
 		}
 	}
@@ -199,17 +207,17 @@ func TestDraft_NumbersThatMeanTwoThingsAreRefusedBesideTheField(t *testing.T) {
 func TestDraft_FormTellsEveryMistakeOfAPartAtOnce(t *testing.T) {
 	t.Parallel()
 	e := edit(t)
-	f := formOn(t, e.editor.Get(e.path).Text, e.path+"/sections", "route-0-mode")
+	f := e.form(t, e.editor, "route/report")
 	f.Set("act", "save")
-	f.Set("route-0-name", "")
-	f.Set("route-0-match", "report")
-	f.Set("route-0-cost", "1e3")
-	a := e.editor.Post(e.path+"/sections", f)
+	f.Set("name", "")
+	f.Set("match", "report")
+	f.Set("cost", "1e3")
+	a := e.editor.Post(e.at("route/report"), f)
 	if a.StatusCode != 422 {
 		t.Fatalf("%d", a.StatusCode)
 	}
 	for _, field := range []string{"name", "match", "cost"} {
-		if !strings.Contains(a.Text, `id="f-route-0-`+field+`-error"`) {
+		if !strings.Contains(a.Text, `id="f-`+field+`-error"`) {
 			t.Errorf("nothing is said beside %s", field)
 		}
 	}
@@ -226,9 +234,9 @@ func TestDraft_PlansRoutesAndLimitsAreAddedAndRemoved(t *testing.T) {
 	}
 	section := func(field, act string) {
 		t.Helper()
-		f := formOn(t, e.editor.Get(e.path).Text, e.path+"/sections", field)
+		f := e.form(t, e.editor, field)
 		f.Set("act", act)
-		post(e.path+"/sections", f)
+		post(e.at(field), f)
 	}
 	add := func(kind string, fields url.Values) {
 		t.Helper()
@@ -241,10 +249,10 @@ func TestDraft_PlansRoutesAndLimitsAreAddedAndRemoved(t *testing.T) {
 	}
 	add("plan", url.Values{"name": {"scale"}})
 	add("route", url.Values{"name": {"login"}, "match": {"POST /login"}, "mode": {"closed"}})
-	section("plan-scale-l0-count", "add-limit")
-	section("plan-pro-l0-count", "remove-limit-0")
-	section("plan-free-l0-count", "remove")
-	section("route-1-match", "remove")
+	section("plan/scale", "add-limit")
+	section("plan/pro", "remove-limit-0")
+	section("plan/free", "remove")
+	section("route/everything", "remove")
 	d, err := e.Web.Policies.GetDraft(t.Context(), e.draft)
 	if err != nil {
 		t.Fatal(err)
@@ -264,14 +272,14 @@ func TestDraft_PlansRoutesAndLimitsAreAddedAndRemoved(t *testing.T) {
 func TestDraft_FailModeIsChangedByForm(t *testing.T) {
 	t.Parallel()
 	e := edit(t)
-	f := formOn(t, e.editor.Get(e.path).Text, e.path+"/sections", "route-0-mode")
-	if f.Get("route-0-l0-unit") != "1m30s" || f.Get("route-0-uses[]") != "search" {
+	f := e.form(t, e.editor, "route/report")
+	if f.Get("l0-unit") != "1m30s" || f.Get("uses[]") != "search" {
 		t.Errorf("form = %v", f)
 	}
-	f.Set("route-0-mode", "closed")
-	f.Del("route-0-uses[]")
+	f.Set("mode", "closed")
+	f.Del("uses[]")
 	f.Set("act", "save")
-	if a := e.editor.Post(e.path+"/sections", f); a.StatusCode != 303 {
+	if a := e.editor.Post(e.at("route/report"), f); a.StatusCode != 303 {
 		t.Fatalf("%d %s", a.StatusCode, a.Text)
 	}
 	d, _ := e.Web.Policies.GetDraft(t.Context(), e.draft)
@@ -315,7 +323,11 @@ func TestDraft_ProblemsStandInTheListAndBesideTheFieldsAndBlockPublishing(t *tes
 	if got := strings.Count(page, `<tr class="problem">`); got != len(report.Problems) {
 		t.Errorf("%d problems listed, want %d", got, len(report.Problems))
 	}
-	if got := strings.Count(page, `class="error"`); got < len(report.Problems)-1 {
+	beside := ""
+	for _, part := range []string{"plan/free", "plan/pro", "route/everything"} {
+		beside += e.editor.Get(e.at(part)).Text
+	}
+	if got := strings.Count(beside, `class="error"`); got < len(report.Problems)-1 {
 		t.Errorf("%d messages beside fields for %d problems", got, len(report.Problems))
 	}
 	d, _ := e.Web.Policies.GetDraft(t.Context(), e.draft)
@@ -348,22 +360,22 @@ func TestDraft_BrokenYAMLIsKeptAndSaysWhere(t *testing.T) {
 func TestDraft_LostEditRaceShowsBothAndOverwritesNothing(t *testing.T) {
 	t.Parallel()
 	e := edit(t)
-	mine := formOn(t, e.editor.Get(e.path).Text, e.path+"/sections", "plan-free-l0-count")
-	theirs := formOn(t, e.owner.Get(e.path).Text, e.path+"/sections", "plan-pro-l0-count")
-	theirs.Set("plan-pro-l0-count", "777")
+	mine := e.form(t, e.editor, "plan/free")
+	theirs := e.form(t, e.owner, "plan/pro")
+	theirs.Set("l0-count", "777")
 	theirs.Set("act", "save")
-	if a := e.owner.Post(e.path+"/sections", theirs); a.StatusCode != 303 {
+	if a := e.owner.Post(e.at("plan/pro"), theirs); a.StatusCode != 303 {
 		t.Fatalf("theirs: %d", a.StatusCode)
 	}
-	mine.Set("plan-free-l0-count", "31")
+	mine.Set("l0-count", "31")
 	mine.Set("act", "save")
-	a := e.editor.Post(e.path+"/sections", mine)
-	if a.StatusCode != 409 || !strings.Contains(a.Text, `value="31"`) || !strings.Contains(a.Text, `value="777"`) || !strings.Contains(a.Text, "Someone saved this draft") {
+	a := e.editor.Post(e.at("plan/free"), mine)
+	if a.StatusCode != 409 || !strings.Contains(a.Text, `value="31"`) || !strings.Contains(a.Text, "60/minute") || !strings.Contains(a.Text, "31/minute") || !strings.Contains(a.Text, "Someone saved this draft") {
 		t.Fatalf("mine: %d\n%s", a.StatusCode, a.Text)
 	}
-	again := formOn(t, a.Text, e.path+"/sections", "plan-free-l0-count")
+	again := formOn(t, a.Text, e.at("plan/free"))
 	again.Set("act", "save")
-	if a := e.editor.Post(e.path+"/sections", again); a.StatusCode != 303 {
+	if a := e.editor.Post(e.at("plan/free"), again); a.StatusCode != 303 {
 		t.Fatalf("again: %d", a.StatusCode)
 	}
 	d, _ := e.Web.Policies.GetDraft(t.Context(), e.draft)
@@ -380,10 +392,10 @@ func TestDraft_LostEditRaceShowsBothAndOverwritesNothing(t *testing.T) {
 func TestPublish_StaleBaseShowsBothSidesAndMergesThem(t *testing.T) {
 	t.Parallel()
 	e := edit(t)
-	f := formOn(t, e.editor.Get(e.path).Text, e.path+"/sections", "plan-free-l0-count")
-	f.Set("plan-free-l0-count", "31")
+	f := e.form(t, e.editor, "plan/free")
+	f.Set("l0-count", "31")
 	f.Set("act", "save")
-	e.editor.Post(e.path+"/sections", f)
+	e.editor.Post(e.at("plan/free"), f)
 	theirs := strings.Replace(document, "6000/minute", "777/minute", 1)
 	if _, err := e.Web.Policies.Publish(t.Context(), e.Actor(console.RoleOwner), []byte(theirs), nil, 1, console.PublishOptions{Note: "theirs"}); err != nil {
 		t.Fatal(err)

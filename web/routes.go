@@ -99,6 +99,8 @@ func (s *Server) policyRoutes(r chi.Router) {
 	view.Get("/policy/export", s.page(s.policyExport))
 	view.Get("/policy/drafts", s.page(s.draftList))
 	view.Get("/policy/drafts/{draft}", s.page(s.draftEdit))
+	view.Get("/policy/drafts/{draft}/parts/{kind}", s.page(s.draftPart))
+	view.Get("/policy/drafts/{draft}/parts/{kind}/{key}", s.page(s.draftPart))
 	view.Get("/policy/drafts/{draft}/source", s.page(s.draftSource))
 	view.Get("/policy/drafts/{draft}/review", s.page(s.draftReview))
 	view.Get("/policy/versions", s.page(s.versionList))
@@ -108,7 +110,8 @@ func (s *Server) policyRoutes(r chi.Router) {
 
 	edit := r.With(s.require(console.PermEditDrafts))
 	edit.Post("/policy/drafts", s.page(s.draftCreate))
-	edit.Post("/policy/drafts/{draft}/sections", s.page(s.draftSection))
+	edit.Post("/policy/drafts/{draft}/parts/{kind}", s.page(s.partSave))
+	edit.Post("/policy/drafts/{draft}/parts/{kind}/{key}", s.page(s.partSave))
 	edit.Post("/policy/drafts/{draft}/add", s.page(s.draftAdd))
 	edit.Post("/policy/drafts/{draft}/source", s.page(s.draftSaveSource))
 	edit.Post("/policy/drafts/{draft}/rebase", s.page(s.draftRebase))

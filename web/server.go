@@ -71,6 +71,7 @@ type Server struct {
 	public   *url.URL
 	sessions *session.Store
 	pages    pageCache
+	reads    readCache
 	// large lets one large document in at a time: reading one costs memory.
 	large chan struct{}
 }

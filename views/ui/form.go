@@ -4,6 +4,7 @@ package ui
 // beside the field and is announced with it.
 type FieldProps struct {
 	Name, Label, Hint string
+	ElementID         string // "f-" and the name when empty; a page with two forms tells them apart by it
 	Value, Error      string
 	Type              string // text when empty
 	Placeholder       string
@@ -19,7 +20,14 @@ type FieldProps struct {
 }
 
 // ID is the input's element id.
-func (p FieldProps) ID() string { return "f-" + p.Name }
+func (p FieldProps) ID() string { return elementID(p.ElementID, p.Name) }
+
+func elementID(id, name string) string {
+	if id != "" {
+		return id
+	}
+	return "f-" + name
+}
 
 func (p FieldProps) inputType() string {
 	if p.Type == "" {
@@ -45,13 +53,14 @@ type Option struct{ Value, Label string }
 // SelectProps is a labelled choice of one.
 type SelectProps struct {
 	Name, Label, Hint string
+	ElementID         string // as in FieldProps
 	Value, Error      string
 	Options           []Option
 	Required          bool
 }
 
 // ID is the select's element id.
-func (p SelectProps) ID() string { return "f-" + p.Name }
+func (p SelectProps) ID() string { return elementID(p.ElementID, p.Name) }
 
 // TextAreaProps is a labelled text of several lines.
 type TextAreaProps struct {

@@ -71,6 +71,16 @@ func DraftsURL() string { return "/policy/drafts" }
 // DraftURL is one draft.
 func DraftURL(id string) string { return "/policy/drafts/" + url.PathEscape(id) }
 
+// DraftPartURL is the form of one part of a draft: kind is general, global,
+// shared, plan or route, key the plan's or route's name.
+func DraftPartURL(id, kind, key string) string {
+	u := DraftURL(id) + "/parts/" + url.PathEscape(kind)
+	if key != "" {
+		u += "/" + url.PathEscape(key)
+	}
+	return u
+}
+
 // VersionsURL is the list of published versions.
 func VersionsURL() string { return "/policy/versions" }
 
