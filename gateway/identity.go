@@ -24,6 +24,9 @@ func rescue() policy.InvalidLimit {
 func (g *Gateway) identify(ctx context.Context, in *Inbound, v *Verdict) (policy.TenantRecord, bool) {
 	if in.Tenant != "" {
 		v.Tenant = in.Tenant
+		if in.Replay != nil {
+			v.Credential = in.Replay.Credential
+		}
 		return g.tenant(ctx, in.Tenant, v)
 	}
 	rules := v.Policy.Compiled.Document.Credentials

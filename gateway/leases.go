@@ -19,6 +19,9 @@ func (g *Gateway) keep(in *Inbound, d *drawing, answer *limiter.Decision, v *Ver
 		spent := answer.Spent(&d.draw)
 		v.spent, v.reserve, v.settleID = &spent, v.Cost, rand.Text()
 	}
+	if in.Replay != nil { // Kept has it
+		return
+	}
 	if !in.Ends {
 		v.Lease = g.seal(v, answer.NowMicros)
 		return

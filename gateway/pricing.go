@@ -15,6 +15,10 @@ import (
 func (g *Gateway) price(in *Inbound, v *Verdict) bool {
 	view := g.viewOf(v.Policy.Compiled)
 	pricer := view.pricers[v.Route]
+	if in.Replay != nil && in.Replay.Logged {
+		in.Replay.price(in, v, pricer != nil)
+		return true
+	}
 	if in.Cost > 0 {
 		pricer = nil
 	}

@@ -61,6 +61,10 @@ func (r *rows) of(dimensions []policy.Dimension) limiter.Row {
 // part is one dimension with its value in the request.
 func (r *rows) part(d policy.Dimension) dimension.Part {
 	p := dimension.Part{Dimension: d, State: dimension.Present}
+	if logged := r.in.Replay; logged != nil && logged.Logged && (d.Kind == policy.DimensionHeader || d.Kind == policy.DimensionBody) {
+		p.Value, p.State = logged.value(d)
+		return p
+	}
 	switch d.Kind {
 	case policy.DimensionGlobal: // combines with nothing
 	case policy.DimensionTenant:

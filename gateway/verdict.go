@@ -44,6 +44,8 @@ type Inbound struct {
 	// Ends says that the door sees the end of the request, and calls
 	// Verdict.End then. Otherwise the answer carries a lease token.
 	Ends bool
+	// Replay is set when a Replayer decides; nil for a request that is under way.
+	Replay *Replay
 
 	// readBody reads the beginning of the body, at most so many bytes.
 	readBody func(most int64) (*Body, error)
