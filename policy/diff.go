@@ -2,7 +2,6 @@ package policy
 
 import (
 	"fmt"
-	"math/big"
 	"slices"
 	"strconv"
 	"strings"
@@ -18,8 +17,8 @@ func Diff(before, after *Document) []Change {
 	}
 	d := &differ{before: before.withDefaults(), after: after.withDefaults()}
 	b, a := d.before, d.after
-	d.value("apiVersion", "apiVersion", b.APIVersion, a.APIVersion, EffectNeutral)
-	d.value("description", "description", b.Description, a.Description, EffectNeutral)
+	d.value("apiVersion", "apiVersion", b.APIVersion, a.APIVersion, neutral())
+	d.value("description", "description", b.Description, a.Description, neutral())
 	d.edges()
 	d.user()
 	d.limits(limitList{"global.limits", "everything together", b.Global.Limits, globalLimitID},
@@ -35,14 +34,18 @@ type differ struct {
 	changes       []Change
 }
 
-func (d *differ) add(c Change) { d.changes = append(d.changes, c) }
+// change adds a change that weighs something.
+func (d *differ) change(w weight, c Change) {
+	c.Effect, c.Risk = w.effect, w.risk
+	d.changes = append(d.changes, c)
+}
 
 // value tells that one value differs; nothing when it does not.
-func (d *differ) value(path, what, before, after, effect string) {
+func (d *differ) value(path, what, before, after string, w weight) {
 	if before == after {
 		return
 	}
-	c := Change{Path: path, Kind: ChangeChanged, Before: before, After: after, Effect: effect}
+	c := Change{Path: path, Kind: ChangeChanged, Before: before, After: after}
 	switch {
 	case before == "":
 		c.Kind, c.Text = ChangeAdded, fmt.Sprintf("%s is now %s", what, after)
@@ -51,21 +54,51 @@ func (d *differ) value(path, what, before, after, effect string) {
 	default:
 		c.Text = fmt.Sprintf("%s: %s → %s", what, before, after)
 	}
-	d.add(c)
+	d.change(w, c)
 }
 
-// edges compares how callers are told apart.
+// rate tells that a rate differs, as people say it: limit per-ip 20/minute → 5/minute.
+func (d *differ) rate(path, what string, before, after Rate, w func() weight) {
+	if before == after {
+		return
+	}
+	b, a := before.String(), after.String()
+	if b == a {
+		return
+	}
+	d.change(w(), Change{Path: path, Kind: ChangeChanged, Before: b, After: a, Text: fmt.Sprintf("%s %s → %s", what, b, a)})
+}
+
+// edges compares how callers are told apart. Who is counted as whom changes with
+// it, and nobody can say for whom that is tighter.
 func (d *differ) edges() {
 	b, a := d.before, d.after
-	d.value("client_ip.trusted_proxies", "trusted proxies", proxyText(b.ClientIP), proxyText(a.ClientIP), EffectNeutral)
-	d.value("client_ip.header", "client address header", b.ClientIP.Header, a.ClientIP.Header, EffectNeutral)
+	d.value("client_ip.trusted_proxies", "trusted proxies", proxyText(b.ClientIP), proxyText(a.ClientIP), freshBucket().high(true))
+	d.value("client_ip.header", "client address header", b.ClientIP.Header, a.ClientIP.Header, freshBucket().high(true))
 	d.value("client_ip.ipv6_prefix", "bits of an IPv6 address that name a caller",
-		strconv.Itoa(b.ClientIP.IPv6Prefix), strconv.Itoa(a.ClientIP.IPv6Prefix), EffectNeutral)
-	d.value("credentials.headers", "headers that carry a key", headerText(b.Credentials), headerText(a.Credentials), EffectNeutral)
+		strconv.Itoa(b.ClientIP.IPv6Prefix), strconv.Itoa(a.ClientIP.IPv6Prefix), freshBucket().high(true))
+	d.value("credentials.headers", "headers that carry a key", headerText(b.Credentials), headerText(a.Credentials), keyHeaders(b.Credentials, a.Credentials))
 	bi, ai := b.Credentials.Invalid, a.Credentials.Invalid
-	d.value("credentials.invalid.rate", "refused credentials per address", bi.Rate.String(), ai.Rate.String(), rateEffect(bi.Rate, ai.Rate))
+	guard := func(w weight) weight { return w.high(w.effect == EffectLooser) } // it is what slows down guessing
+	d.rate("credentials.invalid.rate", "refused credentials per address", bi.Rate, ai.Rate, func() weight { return guard(rates(bi.Rate, ai.Rate)) })
 	d.value("credentials.invalid.burst", "burst of refused credentials per address",
-		whole(bi.Burst), whole(ai.Burst), moreIsLooser(bi.Burst, ai.Burst))
+		whole(bi.Burst), whole(ai.Burst), guard(amounts(bi.Burst, ai.Burst)))
+}
+
+// keyHeaders weighs where a key may stand: callers lose a header, or get one more.
+// Another order of the same headers decides only which of two keys counts.
+func keyHeaders(b, a Credentials) weight {
+	lost := slices.ContainsFunc(b.Headers, func(h CredentialHeader) bool { return !slices.Contains(a.Headers, h) })
+	more := slices.ContainsFunc(a.Headers, func(h CredentialHeader) bool { return !slices.Contains(b.Headers, h) })
+	switch {
+	case lost && more:
+		return neutral().high(true)
+	case lost:
+		return weigh(EffectTighter).high(true)
+	case more:
+		return weigh(EffectLooser).high(true)
+	}
+	return neutral().atLeastMedium()
 }
 
 func proxyText(c ClientIP) string {
@@ -120,9 +153,7 @@ func rateEffect(before, after Rate) string {
 	case before.Blocked() || after.Blocked() || before.Period <= 0 || after.Period <= 0:
 		return moreIsLooser(before.Tokens, after.Tokens)
 	}
-	b := new(big.Int).Mul(big.NewInt(before.Tokens), big.NewInt(int64(after.Period)))
-	a := new(big.Int).Mul(big.NewInt(after.Tokens), big.NewInt(int64(before.Period)))
-	return moreIsLooser(0, int64(a.Cmp(b)))
+	return moreIsLooser(0, int64(perTime(after, before).Cmp(perTime(before, after))))
 }
 
 func asNumber(b bool) int64 {
@@ -161,17 +192,17 @@ func (d *differ) limits(before, after limitList) {
 		if at := renamedFrom(before.limits, gone, l); at >= 0 {
 			gone[at] = false
 			old := before.limits[at].Name
-			d.add(Change{Path: path + ".name", LimitID: id, Kind: ChangeRenamed, Before: old, After: l.Name, Effect: EffectNewBucket,
+			d.change(freshBucket().unless(l.Mode == ModeShadow), Change{Path: path + ".name", LimitID: id, Kind: ChangeRenamed, Before: old, After: l.Name,
 				Text: fmt.Sprintf("%s: limit %s is now called %s and counts from a full bucket", after.where, old, l.Name)})
 			d.limit(path, after, before.limits[at], l)
 			continue
 		}
-		d.add(Change{Path: path, LimitID: id, Kind: ChangeAdded, After: limitText(l), Effect: addedEffect(l),
+		d.change(addedLimit(l), Change{Path: path, LimitID: id, Kind: ChangeAdded, After: limitText(l),
 			Text: fmt.Sprintf("%s: new limit %s, %s", after.where, l.Name, limitText(l))})
 	}
 	for i, l := range before.limits {
 		if gone[i] {
-			d.add(Change{Path: index(before.path, i), LimitID: before.id(l.Name), Kind: ChangeRemoved, Before: limitText(l), Effect: opposite(addedEffect(l)),
+			d.change(removedLimit(l), Change{Path: index(before.path, i), LimitID: before.id(l.Name), Kind: ChangeRemoved, Before: limitText(l),
 				Text: fmt.Sprintf("%s: limit %s is removed (was %s)", before.where, l.Name, limitText(l))})
 		}
 	}
@@ -219,19 +250,30 @@ func limitText(l Limit) string {
 
 // limit compares two limits with the same id.
 func (d *differ) limit(path string, in limitList, b, a Limit) {
-	id, what := in.id(a.Name), in.where+": limit "+a.Name
-	from := len(d.changes)
-	d.value(path+".description", what+", description", b.Description, a.Description, EffectNeutral)
-	d.value(path+".per", what+", counted per", b.Per.Text(), a.Per.Text(), EffectNewBucket)
-	d.counts(path, what, b.Counts, a.Counts)
-	d.value(path+".rate", what, b.Rate.String(), a.Rate.String(), rateEffect(b.Rate, a.Rate))
-	if !a.Rate.Unlimited && !b.Rate.Unlimited {
-		d.value(path+".burst", what+", burst", whole(b.Burst), whole(a.Burst), moreIsLooser(b.Burst, a.Burst))
+	if sameLimit(b, a) {
+		return
 	}
-	d.mode(path, what, b.Mode, a.Mode)
-	d.value(path+".sync", what+", counted", string(b.Sync), string(a.Sync), EffectNeutral)
-	d.value(path+".expires_at", what+", end", endText(b.ExpiresAt), endText(a.ExpiresAt), endEffect(b.ExpiresAt, a.ExpiresAt))
+	id, what := in.id(a.Name), in.where+": limit "+a.Name
+	from, looks := len(d.changes), b.Mode == ModeShadow || a.Mode == ModeShadow
+	bounded, blocks := !b.Rate.Unlimited || !a.Rate.Unlimited, a.Rate.Blocked() || (!a.Rate.Unlimited && a.Burst == 0)
+	d.value(path+".description", what+", description", b.Description, a.Description, neutral())
+	d.value(path+".per", what+", counted per", b.Per.Text(), a.Per.Text(), freshBucket().high(bounded).unless(looks))
+	d.counts(path, what, b.Counts, a.Counts, looks || !bounded)
+	d.rate(path+".rate", what, b.Rate, a.Rate, func() weight { return rates(b.Rate, a.Rate).unless(looks) })
+	if !a.Rate.Unlimited && !b.Rate.Unlimited {
+		d.value(path+".burst", what+", burst", whole(b.Burst), whole(a.Burst), amounts(b.Burst, a.Burst).unless(looks))
+	}
+	d.value(path+".mode", what+", mode", string(b.Mode), string(a.Mode), modes(b.Mode, a.Mode, bounded, blocks))
+	d.value(path+".sync", what+", counted", string(b.Sync), string(a.Sync), neutral())
+	d.value(path+".expires_at", what+", end", endText(b.ExpiresAt), endText(a.ExpiresAt), weigh(endEffect(b.ExpiresAt, a.ExpiresAt)).unless(looks || !bounded))
 	d.concerns(from, id)
+}
+
+// sameLimit is the quick way past the limits that did not change, which are nearly all.
+func sameLimit(a, b Limit) bool {
+	ends := a.ExpiresAt == b.ExpiresAt || (a.ExpiresAt != nil && b.ExpiresAt != nil && *a.ExpiresAt == *b.ExpiresAt)
+	a.ExpiresAt, b.ExpiresAt = nil, nil
+	return ends && a == b
 }
 
 // concerns names the limit of the changes since one.

@@ -57,7 +57,7 @@ func TestDiff_Limits(t *testing.T) {
 	free := func(d *Document) *Limit { return &d.Plans["free"].Limits[0] }
 	own := func(d *Document) *Limit { return &d.Routes[0].Limits[0] }
 	checkChanges(t, []change{
-		{"rate down", func(d *Document) { free(d).Rate.Tokens = 10 }, "plans.free.limits[0].rate", "plan.requests", ChangeChanged, "60/minute → 10/minute", EffectTighter, "plan free: limit requests: 60/minute → 10/minute"},
+		{"rate down", func(d *Document) { free(d).Rate.Tokens = 10 }, "plans.free.limits[0].rate", "plan.requests", ChangeChanged, "60/minute → 10/minute", EffectTighter, "plan free: limit requests 60/minute → 10/minute"},
 		{"rate up", func(d *Document) { free(d).Rate.Tokens = 61 }, "plans.free.limits[0].rate", "plan.requests", ChangeChanged, "60/minute → 61/minute", EffectLooser, ""},
 		{"period longer", func(d *Document) { free(d).Rate.Period = time.Hour }, "plans.free.limits[0].rate", "plan.requests", ChangeChanged, "60/minute → 60/hour", EffectTighter, ""},
 		{"same over time", func(d *Document) { free(d).Rate = Rate{Tokens: 1, Period: time.Second} }, "plans.free.limits[0].rate", "plan.requests", ChangeChanged, "60/minute → 1/second", EffectNeutral, ""},
@@ -111,10 +111,10 @@ func TestDiff_Edges(t *testing.T) {
 	t.Parallel()
 	checkChanges(t, []change{
 		{"description", func(d *Document) { d.Description = "x" }, "description", "", ChangeAdded, " → x", EffectNeutral, ""},
-		{"proxies", func(d *Document) { d.ClientIP.TrustedProxies = []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24")} }, "client_ip.trusted_proxies", "", ChangeChanged, "10.0.0.0/8 → 192.0.2.0/24", EffectNeutral, ""},
-		{"no proxies", func(d *Document) { d.ClientIP.TrustedProxies = nil }, "client_ip.trusted_proxies", "", ChangeRemoved, "10.0.0.0/8 → ", EffectNeutral, ""},
-		{"header", func(d *Document) { d.ClientIP.Header = "X-Real-IP" }, "client_ip.header", "", ChangeChanged, "X-Forwarded-For → X-Real-IP", EffectNeutral, ""},
-		{"bits", func(d *Document) { d.ClientIP.IPv6Prefix = 56 }, "client_ip.ipv6_prefix", "", ChangeChanged, "64 → 56", EffectNeutral, ""},
+		{"proxies", func(d *Document) { d.ClientIP.TrustedProxies = []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24")} }, "client_ip.trusted_proxies", "", ChangeChanged, "10.0.0.0/8 → 192.0.2.0/24", EffectNewBucket, ""},
+		{"no proxies", func(d *Document) { d.ClientIP.TrustedProxies = nil }, "client_ip.trusted_proxies", "", ChangeRemoved, "10.0.0.0/8 → ", EffectNewBucket, ""},
+		{"header", func(d *Document) { d.ClientIP.Header = "X-Real-IP" }, "client_ip.header", "", ChangeChanged, "X-Forwarded-For → X-Real-IP", EffectNewBucket, ""},
+		{"bits", func(d *Document) { d.ClientIP.IPv6Prefix = 56 }, "client_ip.ipv6_prefix", "", ChangeChanged, "64 → 56", EffectNewBucket, ""},
 		{"headers", func(d *Document) { d.Credentials.Headers = []CredentialHeader{{Name: "X-Key"}} }, "credentials.headers", "", ChangeChanged, "Authorization Bearer, X-API-Key → X-Key", EffectNeutral, ""},
 		{"invalid", func(d *Document) { d.Credentials.Invalid = InvalidLimit{Rate{Tokens: 5, Period: time.Minute}, 30} }, "credentials.invalid.rate", "", ChangeChanged, "30/minute → 5/minute", EffectTighter, ""},
 	})

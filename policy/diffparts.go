@@ -11,17 +11,31 @@ import (
 // user compares who a user is and how many gateways there are.
 func (d *differ) user() {
 	b, a := d.before, d.after
-	var before, after User
-	if b.User != nil {
-		before = *b.User
+	before, after := cmp.Or(b.User, &User{}), cmp.Or(a.User, &User{})
+	w := freshBucket().high(true)
+	if b.User == nil || a.User == nil {
+		w = neutral() // without a user no limit counts users
 	}
-	if a.User != nil {
-		after = *a.User
+	d.value("user.header", "header that names the user", before.Header, after.Header, w)
+	if before.JWT != nil && after.JWT != nil {
+		d.jwt(before.JWT, after.JWT)
+	} else {
+		d.value("user.jwt", "token that names the user", jwtText(before.JWT), jwtText(after.JWT), w)
 	}
-	d.value("user.header", "header that names the user", before.Header, after.Header, EffectNeutral)
-	d.value("user.jwt", "token that names the user", jwtText(before.JWT), jwtText(after.JWT), EffectNeutral)
-	d.value("replicas_expected", "expected number of gateways", wholeIf(b.ReplicasExpected), wholeIf(a.ReplicasExpected),
-		opposite(moreIsLooser(b.ReplicasExpected, a.ReplicasExpected)))
+	gateways := costs(b.ReplicasExpected, a.ReplicasExpected)
+	gateways.risk = RiskMedium
+	d.value("replicas_expected", "expected number of gateways", wholeIf(b.ReplicasExpected), wholeIf(a.ReplicasExpected), gateways)
+}
+
+// jwt compares which tokens are believed and whom they name.
+func (d *differ) jwt(b, a *UserJWT) {
+	check := func(before, after string) weight {
+		return weigh(moreIsLooser(asNumber(before == ""), asNumber(after == ""))).high(true)
+	}
+	d.value("user.jwt.jwks_file", "keys of the token that names the user", b.JWKSFile, a.JWKSFile, neutral().high(true))
+	d.value("user.jwt.claim", "claim that names the user", b.Claim, a.Claim, freshBucket().high(true))
+	d.value("user.jwt.issuer", "issuer of the token that names the user", b.Issuer, a.Issuer, check(b.Issuer, a.Issuer))
+	d.value("user.jwt.audience", "audience of the token that names the user", b.Audience, a.Audience, check(b.Audience, a.Audience))
 }
 
 func jwtText(j *UserJWT) string {
@@ -46,13 +60,9 @@ func wholeIf(v int64) string {
 	return whole(v)
 }
 
-func (d *differ) counts(path, what string, b, a Counts) {
+func (d *differ) counts(path, what string, b, a Counts, looks bool) {
 	d.value(path+".counts", what+", counts", string(b), string(a),
-		moreIsLooser(asNumber(b == CountsRequests), asNumber(a == CountsRequests)))
-}
-
-func (d *differ) mode(path, what string, b, a LimitMode) {
-	d.value(path+".mode", what+", mode", string(b), string(a), moreIsLooser(asNumber(b == ModeShadow), asNumber(a == ModeShadow)))
+		weigh(moreIsLooser(asNumber(b == CountsRequests), asNumber(a == CountsRequests))).unless(looks))
 }
 
 func endText(t *time.Time) string {
@@ -80,32 +90,50 @@ func (d *differ) quota(path, where string, b, a *Quota) {
 	from, what := len(d.changes), where+": quota"
 	switch {
 	case b == nil && a == nil:
-	case b == nil || a == nil:
-		effect := EffectTighter
-		if q := cmp.Or(a, b); q.Mode == ModeShadow {
-			effect = EffectNeutral
-		} else if a == nil {
-			effect = EffectLooser
-		}
-		d.value(path, what, quotaText(b), quotaText(a), effect)
+	case b == nil:
+		d.value(path, what, "", quotaText(a), weigh(EffectTighter).high(a.capacity() == 0).unless(a.Mode == ModeShadow))
+	case a == nil:
+		d.value(path, what, quotaText(b), "", weigh(EffectLooser).high(true).unless(b.Mode == ModeShadow))
 	default:
-		d.value(path+".amount", what, whole(b.Amount), whole(a.Amount), moreIsLooser(b.Amount, a.Amount))
-		d.counts(path, what, b.Counts, a.Counts)
-		d.period(path, what, b, a)
-		d.value(path+".over", what+", beyond the amount", string(b.Over), string(a.Over),
-			moreIsLooser(asNumber(b.Over == OverBill), asNumber(a.Over == OverBill)))
-		d.value(path+".max", what+", bound", wholeIf(b.Max), wholeIf(a.Max), moreIsLooser(b.capacity(), a.capacity()))
-		d.mode(path, what, b.Mode, a.Mode)
+		d.quotas(path, what, b, a)
 	}
 	d.concerns(from, QuotaID)
 }
 
-// period compares where periods begin. A counter belongs to the start of its
-// period, so other starts are new counters.
-func (d *differ) period(path, what string, b, a *Quota) {
-	d.value(path+".period", what+", period", string(b.Period), string(a.Period), EffectNewBucket)
-	d.value(path+".alignment", what+", alignment", string(b.Alignment), string(a.Alignment), EffectNewBucket)
-	d.value(path+".time_zone", what+", time zone", b.TimeZone, a.TimeZone, EffectNewBucket)
+func (d *differ) quotas(path, what string, b, a *Quota) {
+	looks := b.Mode == ModeShadow || a.Mode == ModeShadow
+	d.value(path+".amount", what, whole(b.Amount), whole(a.Amount), amounts(b.Amount, a.Amount).unless(looks))
+	d.counts(path, what, b.Counts, a.Counts, looks)
+	// A counter belongs to the start of its period, so other starts are new counters.
+	d.value(path+".period", what+", period", string(b.Period), string(a.Period), freshBucket().high(perDayCut(b, a)).unless(looks))
+	d.value(path+".alignment", what+", alignment", string(b.Alignment), string(a.Alignment), freshBucket().unless(looks))
+	d.value(path+".time_zone", what+", time zone", b.TimeZone, a.TimeZone, freshBucket().unless(looks))
+	over := weigh(moreIsLooser(asNumber(b.Over == OverBill), asNumber(a.Over == OverBill)))
+	d.value(path+".over", what+", beyond the amount", string(b.Over), string(a.Over), over.high(amounts(b.capacity(), a.capacity()).risk == RiskHigh).unless(looks))
+	d.value(path+".max", what+", bound", wholeIf(b.Max), wholeIf(a.Max), amounts(b.capacity(), a.capacity()).unless(looks))
+	d.value(path+".mode", what+", mode", string(b.Mode), string(a.Mode), modes(b.Mode, a.Mode, true, a.capacity() == 0))
+}
+
+// perDayCut reports whether another period leaves a suspicious share of what was
+// admitted a day, or adds a suspicious one: minute for hour is a common slip.
+func perDayCut(b, a *Quota) bool {
+	perDay := func(q *Quota) int64 { return q.Amount / q.Period.days() }
+	return amounts(perDay(b), perDay(a)).risk == RiskHigh
+}
+
+// days is about how long a period is: far longer than any other for one that never ends.
+func (p QuotaPeriod) days() int64 {
+	switch p {
+	case PeriodWeek:
+		return 7
+	case PeriodMonth:
+		return 30
+	case PeriodYear:
+		return 365
+	case PeriodLifetime:
+		return 36500
+	}
+	return 1
 }
 
 // capacity is the number of units at which requests are refused.
@@ -142,25 +170,18 @@ func (d *differ) concurrency(path, where, id string, b, a *Concurrency) {
 	from, what := len(d.changes), where+": concurrency"
 	switch {
 	case b == nil && a == nil:
-	case b == nil || a == nil:
-		d.value(path, what, concurrencyText(b), concurrencyText(a), concurrencyEffect(b, a))
+	case b == nil:
+		d.value(path, what, "", concurrencyText(a), weigh(EffectTighter).unless(a.Mode == ModeShadow))
+	case a == nil:
+		d.value(path, what, concurrencyText(b), "", weigh(EffectLooser).high(true).unless(b.Mode == ModeShadow))
 	default:
-		d.value(path+".per", what+", counted per", b.Per.Text(), a.Per.Text(), EffectNewBucket)
-		d.value(path+".max", what+", at once", whole(b.Max), whole(a.Max), moreIsLooser(b.Max, a.Max))
-		d.value(path+".lease", what+", lease", periodText(b.Lease), periodText(a.Lease), EffectNeutral)
-		d.mode(path, what, b.Mode, a.Mode)
+		looks := b.Mode == ModeShadow || a.Mode == ModeShadow
+		d.value(path+".per", what+", counted per", b.Per.Text(), a.Per.Text(), freshBucket().high(true).unless(looks))
+		d.value(path+".max", what+", at once", whole(b.Max), whole(a.Max), amounts(b.Max, a.Max).unless(looks))
+		d.value(path+".lease", what+", lease", periodText(b.Lease), periodText(a.Lease), neutral())
+		d.value(path+".mode", what+", mode", string(b.Mode), string(a.Mode), modes(b.Mode, a.Mode, true, false))
 	}
 	d.concerns(from, id)
-}
-
-func concurrencyEffect(b, a *Concurrency) string {
-	switch {
-	case a != nil && a.Mode == ModeEnforce:
-		return EffectTighter
-	case b != nil && b.Mode == ModeEnforce:
-		return EffectLooser
-	}
-	return EffectNeutral
 }
 
 func concurrencyText(c *Concurrency) string {
@@ -177,15 +198,16 @@ func concurrencyText(c *Concurrency) string {
 // cost compares how the cost of a request is found.
 func (d *differ) cost(path, where string, b, a Route) {
 	what := where + ", cost"
-	if b.GraphQL != nil && a.GraphQL != nil {
+	switch {
+	case b.GraphQL != nil && a.GraphQL != nil:
 		d.graphQL(path+".graphql", what, b.GraphQL, a.GraphQL)
-		return
+	case b.GraphQL == nil && a.GraphQL == nil && b.SettleHeader == a.SettleHeader:
+		d.value(path, what, costText(b), costText(a), costs(b.Cost, a.Cost))
+	case b.GraphQL == nil && a.GraphQL == nil:
+		d.value(path, what, costText(b), costText(a), costs(b.Cost, a.Cost).atLeastMedium())
+	default: // what a request will cost hangs on the request
+		d.value(path, what, costText(b), costText(a), neutral().atLeastMedium())
 	}
-	effect := EffectNeutral
-	if b.GraphQL == nil && a.GraphQL == nil {
-		effect = opposite(moreIsLooser(b.Cost, a.Cost))
-	}
-	d.value(path, what, costText(b), costText(a), effect)
 }
 
 func costText(r Route) string {
@@ -199,26 +221,44 @@ func costText(r Route) string {
 }
 
 func (d *differ) graphQL(path, what string, b, a *GraphQLCost) {
-	d.value(path+".max", what+", at most", whole(b.Max), whole(a.Max), moreIsLooser(b.Max, a.Max))
+	d.value(path+".max", what+", at most", whole(b.Max), whole(a.Max), amounts(b.Max, a.Max))
 	d.value(path+".default_list_size", what+", items of a list of unknown size", whole(b.DefaultListSize), whole(a.DefaultListSize),
-		opposite(moreIsLooser(b.DefaultListSize, a.DefaultListSize)))
-	d.value(path+".list_arguments", what+", arguments that size a list", sortedText(b.ListArguments), sortedText(a.ListArguments), EffectNeutral)
-	d.value(path+".max_depth", what+", levels", whole(b.MaxDepth), whole(a.MaxDepth), moreIsLooser(b.MaxDepth, a.MaxDepth))
-	d.value(path+".max_breadth", what+", fields of a selection", whole(b.MaxBreadth), whole(a.MaxBreadth), moreIsLooser(b.MaxBreadth, a.MaxBreadth))
+		costs(b.DefaultListSize, a.DefaultListSize))
+	d.value(path+".list_arguments", what+", arguments that size a list", sortedText(b.ListArguments), sortedText(a.ListArguments), neutral().atLeastMedium())
+	d.value(path+".max_depth", what+", levels", whole(b.MaxDepth), whole(a.MaxDepth), amounts(b.MaxDepth, a.MaxDepth))
+	d.value(path+".max_breadth", what+", fields of a selection", whole(b.MaxBreadth), whole(a.MaxBreadth), amounts(b.MaxBreadth, a.MaxBreadth))
 	for _, name := range weightNames(b, a) {
-		before, beforeText := b.weight(name)
-		after, afterText := a.weight(name)
-		d.value(field(path+".weights", name), what+", weight of "+name, beforeText, afterText, opposite(moreIsLooser(before, after)))
+		d.value(field(path+".weights", name), what+", weight of "+name, b.weightText(name), a.weightText(name), costs(b.weight(name), a.weight(name)))
 	}
 }
 
-// weight is that of a field, and its text, which is "" for the default.
-func (g *GraphQLCost) weight(name string) (int64, string) {
+func (g *GraphQLCost) weightText(name string) string {
 	w, ok := g.Weights[name]
 	if !ok {
-		return 1, ""
+		return ""
 	}
-	return w, whole(w)
+	return whole(w)
+}
+
+// weight is what a field costs, whether it has a weight of its own or not: that of
+// the field in any type, else the highest that some type gives to it, else 1.
+func (g *GraphQLCost) weight(name string) int64 {
+	_, plain, _ := strings.Cut(name, ".")
+	for _, known := range []string{name, "*." + plain} {
+		if w, ok := g.Weights[known]; ok {
+			return w
+		}
+	}
+	highest, found := int64(0), false
+	for other, w := range g.Weights {
+		if _, f, _ := strings.Cut(other, "."); f == plain {
+			highest, found = max(highest, w), true
+		}
+	}
+	if !found {
+		return 1
+	}
+	return highest
 }
 
 // weightNames are the names that either has, sorted.

@@ -195,7 +195,7 @@ func TestDiff_UsersReplicasAndShares(t *testing.T) {
 	t.Parallel()
 	share := StoreFailure{Mode: FailOpen, Fallback: &Fallback{Share: true}}
 	checkPartChanges(t, []change{
-		{"user's header", func(d *Document) { d.User.Header = "x-account" }, "user.header", "", ChangeChanged, "X-User → X-Account", EffectNeutral, "names the user"},
+		{"user's header", func(d *Document) { d.User.Header = "x-account" }, "user.header", "", ChangeChanged, "X-User → X-Account", EffectNewBucket, "names the user"},
 		{"no user", func(d *Document) { d.User = nil }, "user.header", "", ChangeRemoved, "X-User → ", EffectNeutral, "removed"},
 		{"more gateways", func(d *Document) { d.ReplicasExpected = 5 }, "replicas_expected", "", ChangeChanged, "2 → 5", EffectTighter, ""},
 		{"identity", func(d *Document) { d.Routes[2].Identity = IdentityUser }, "routes[2].identity", "", ChangeChanged, "api_key → user", EffectLooser, ""},
@@ -214,7 +214,7 @@ func TestDiff_UsersReplicasAndShares(t *testing.T) {
 		"issuer":   func(j *UserJWT) { j.Issuer = "" },
 		"audience": func(j *UserJWT) { j.Audience = "b" },
 	} {
-		if got := Diff(jwt(func(*UserJWT) {}), jwt(change)); len(got) != 1 || got[0].Path != "user.jwt" || got[0].Before == got[0].After {
+		if got := Diff(jwt(func(*UserJWT) {}), jwt(change)); len(got) != 1 || !strings.HasPrefix(got[0].Path, "user.jwt.") || got[0].Risk != RiskHigh || got[0].Before == got[0].After {
 			t.Errorf("%s: %+v", name, got)
 		}
 	}

@@ -11,11 +11,11 @@ func (d *differ) plans() {
 		after := d.after.Plans[name]
 		before, ok := d.before.Plans[name]
 		if !ok {
-			d.add(Change{Path: path, Kind: ChangeAdded, After: planText(after), Effect: EffectNeutral,
+			d.change(neutral(), Change{Path: path, Kind: ChangeAdded, After: planText(after),
 				Text: fmt.Sprintf("new plan %s: %s", name, planText(after))})
 			continue
 		}
-		d.value(path+".description", where+", description", before.Description, after.Description, EffectNeutral)
+		d.value(path+".description", where+", description", before.Description, after.Description, neutral())
 		d.limits(limitList{path + ".limits", where, before.Limits, planLimitID},
 			limitList{path + ".limits", where, after.Limits, planLimitID})
 		d.quota(path+".quota", where, before.Quota, after.Quota)
@@ -23,7 +23,7 @@ func (d *differ) plans() {
 	for _, name := range sortedKeys(d.before.Plans) {
 		if _, ok := d.after.Plans[name]; !ok {
 			text := planText(d.before.Plans[name])
-			d.add(Change{Path: "plans." + name, Kind: ChangeRemoved, Before: text, Effect: EffectNeutral,
+			d.change(neutral().high(true), Change{Path: "plans." + name, Kind: ChangeRemoved, Before: text, // who is on it is refused
 				Text: fmt.Sprintf("plan %s is removed (was %s)", name, text)})
 		}
 	}
@@ -79,12 +79,12 @@ func (d *differ) routes() {
 			d.renamedRoute(path, index("routes", at), d.before.Routes[at], r)
 			continue
 		}
-		d.add(Change{Path: path, Kind: ChangeAdded, After: sortedText(r.Match), Effect: routeEffect(r),
+		d.change(addedRoute(r), Change{Path: path, Kind: ChangeAdded, After: sortedText(r.Match),
 			Text: fmt.Sprintf("new route %s for %s: %s", r.Name, sortedText(r.Match), limitsText(r.Limits))})
 	}
 	for i, r := range d.before.Routes {
 		if !stays[r.Name] && !taken[i] {
-			d.add(Change{Path: index("routes", i), Kind: ChangeRemoved, Before: sortedText(r.Match), Effect: opposite(routeEffect(r)),
+			d.change(weigh(opposite(routeEffect(r))).high(true), Change{Path: index("routes", i), Kind: ChangeRemoved, Before: sortedText(r.Match),
 				Text: fmt.Sprintf("route %s for %s is removed (%s)", r.Name, sortedText(r.Match), limitsText(r.Limits))})
 		}
 	}
@@ -98,25 +98,33 @@ func routeEffect(r Route) string {
 	return EffectNeutral
 }
 
+// addedRoute weighs a route that was not there before. Its requests were another
+// route's, or nobody's: one that needs no key and bounds nobody is an open door.
+func addedRoute(r Route) weight {
+	effect, f := routeEffect(r), r.OnStoreFailure.Fallback
+	door := r.Identity.noTenant() && effect == EffectNeutral
+	return weigh(effect).atLeastMedium().high(door || (f != nil && f.Unlimited))
+}
+
 func (d *differ) renamedRoute(path, oldPath string, b, a Route) {
-	effect := EffectNeutral
+	w := neutral()
 	text := fmt.Sprintf("route %s is now called %s", b.Name, a.Name)
 	if len(a.Limits) > 0 || a.Concurrency != nil {
-		effect = EffectNewBucket
+		w = freshBucket()
 		text += " and its limits count from full buckets"
 	}
-	d.add(Change{Path: path + ".name", Kind: ChangeRenamed, Before: b.Name, After: a.Name, Effect: effect, Text: text})
+	d.change(w, Change{Path: path + ".name", Kind: ChangeRenamed, Before: b.Name, After: a.Name, Text: text})
 	d.route(path, oldPath, b, a)
 }
 
 // route compares two versions of one route.
 func (d *differ) route(path, oldPath string, b, a Route) {
 	where := "route " + a.Name
-	d.value(path+".description", where+", description", b.Description, a.Description, EffectNeutral)
-	d.value(path+".match", where+", match", sortedText(b.Match), sortedText(a.Match), EffectNeutral)
+	d.value(path+".description", where+", description", b.Description, a.Description, neutral())
+	d.match(path+".match", where+", match", b.Match, a.Match)
 	d.value(path+".identity", where+", identity", string(b.Identity), string(a.Identity),
-		moreIsLooser(openness(b.Identity), openness(a.Identity)))
-	d.value(path+".motive", where+", motive", string(b.Motive), string(a.Motive), EffectNeutral)
+		weigh(moreIsLooser(openness(b.Identity), openness(a.Identity))).high(true))
+	d.value(path+".motive", where+", motive", string(b.Motive), string(a.Motive), neutral().atLeastMedium())
 	d.cost(path+".cost", where, b, a)
 	id := func(name string) string { return routeLimitID(a.Name, name) }
 	d.limits(limitList{oldPath + ".limits", where, b.Limits, func(name string) string { return routeLimitID(b.Name, name) }},
@@ -124,6 +132,16 @@ func (d *differ) route(path, oldPath string, b, a Route) {
 	d.uses(path+".uses", where, b.Uses, a.Uses)
 	d.concurrency(path+".concurrency", where, id(concurrencyName), b.Concurrency, a.Concurrency)
 	d.storeFailure(path+".on_store_failure", where, b.OnStoreFailure, a.OnStoreFailure)
+}
+
+// match compares patterns. Requests of one that is gone are another route's, or
+// nobody's.
+func (d *differ) match(path, what string, b, a []string) {
+	if slices.Equal(b, a) {
+		return
+	}
+	gone := slices.ContainsFunc(b, func(p string) bool { return !slices.Contains(a, p) })
+	d.value(path, what, sortedText(b), sortedText(a), neutral().atLeastMedium().high(gone))
 }
 
 // openness orders identities by what a caller must show.
@@ -141,33 +159,43 @@ func openness(i Identity) int64 {
 func (d *differ) uses(path, where string, before, after []string) {
 	for _, name := range after {
 		if !slices.Contains(before, name) {
-			d.add(Change{Path: path, LimitID: sharedLimitID(name), Kind: ChangeAdded, After: name, Effect: EffectTighter,
+			d.change(addedLimit(sharedLimit(d.after, name)), Change{Path: path, LimitID: sharedLimitID(name), Kind: ChangeAdded, After: name,
 				Text: fmt.Sprintf("%s draws from the shared limit %s", where, name)})
 		}
 	}
 	for _, name := range before {
 		if !slices.Contains(after, name) {
-			d.add(Change{Path: path, LimitID: sharedLimitID(name), Kind: ChangeRemoved, Before: name, Effect: EffectLooser,
+			d.change(removedLimit(sharedLimit(d.before, name)), Change{Path: path, LimitID: sharedLimitID(name), Kind: ChangeRemoved, Before: name,
 				Text: fmt.Sprintf("%s no longer draws from the shared limit %s", where, name)})
 		}
 	}
 }
 
+// sharedLimit is the shared limit of a name.
+func sharedLimit(d *Document, name string) Limit {
+	for _, l := range d.Shared {
+		if l.Name == name {
+			return l
+		}
+	}
+	return Limit{Rate: Rate{Tokens: 1, Period: MaxPeriod}, Burst: 1} // of a document that is not valid
+}
+
 func (d *differ) storeFailure(path, where string, b, a StoreFailure) {
-	d.value(path+".mode", where+", while the store is away", string(b.Mode), string(a.Mode),
-		moreIsLooser(asNumber(b.Mode == FailOpen), asNumber(a.Mode == FailOpen)))
+	mode := weigh(moreIsLooser(asNumber(b.Mode == FailOpen), asNumber(a.Mode == FailOpen)))
+	d.value(path+".mode", where+", while the store is away", string(b.Mode), string(a.Mode), mode.high(mode.effect == EffectLooser))
 	if b.Fallback == nil || a.Fallback == nil || b.Fallback.Share != a.Fallback.Share {
-		effect := moreIsLooser(b.Fallback.openness(), a.Fallback.openness())
-		d.value(path+".fallback", where+", fallback", fallbackText(b.Fallback), fallbackText(a.Fallback), effect)
+		w := weigh(moreIsLooser(b.Fallback.openness(), a.Fallback.openness())).atLeastMedium()
+		d.value(path+".fallback", where+", fallback", fallbackText(b.Fallback), fallbackText(a.Fallback), w.high(a.Fallback.openness() == 2))
 		return
 	}
 	if b.Fallback.Share {
 		return
 	}
 	bf, af := b.Fallback.limit(), a.Fallback.limit()
-	d.value(path+".fallback.rate", where+", fallback", bf.Rate.String(), af.Rate.String(), rateEffect(bf.Rate, af.Rate))
+	d.rate(path+".fallback.rate", where+", fallback", bf.Rate, af.Rate, func() weight { return rates(bf.Rate, af.Rate) })
 	if !bf.Rate.Unlimited && !af.Rate.Unlimited {
-		d.value(path+".fallback.burst", where+", burst of the fallback", whole(bf.Burst), whole(af.Burst), moreIsLooser(bf.Burst, af.Burst))
+		d.value(path+".fallback.burst", where+", burst of the fallback", whole(bf.Burst), whole(af.Burst), amounts(bf.Burst, af.Burst))
 	}
 }
 

@@ -70,7 +70,7 @@ func ExampleDiff() {
 		fmt.Printf("%s: %s (%s)\n", c.LimitID, c.Text, c.Effect)
 	}
 	// Output:
-	// plan.requests: plan free: limit requests: 60/minute → 10/minute (tighter)
+	// plan.requests: plan free: limit requests 60/minute → 10/minute (tighter)
 	// plan.requests: plan free: limit requests, burst: 60 → 10 (tighter)
 }
 

@@ -68,7 +68,7 @@ func TestDiff_OfTwoVersionsReadsWell(t *testing.T) {
 	}
 	var b bytes.Buffer
 	for _, c := range Diff(before, after) {
-		fmt.Fprintf(&b, "%-10s %-8s %-40s %-26s %s\n", c.Effect, c.Kind, c.Path, c.LimitID, c.Text)
+		fmt.Fprintf(&b, "%-6s %-10s %-8s %-40s %-26s %s\n", c.Risk, c.Effect, c.Kind, c.Path, c.LimitID, c.Text)
 	}
 	golden(t, "example.diff.txt", b.Bytes())
 }

@@ -115,11 +115,11 @@ func TestLayers_DifferenceReadsWell(t *testing.T) {
 	}
 	var b bytes.Buffer
 	for _, c := range Diff(layers(t), after) {
-		fmt.Fprintf(&b, "%-10s %-8s %-45s %-26s %s\n", c.Effect, c.Kind, c.Path, c.LimitID, c.Text)
+		fmt.Fprintf(&b, "%-6s %-10s %-8s %-45s %-26s %s\n", c.Risk, c.Effect, c.Kind, c.Path, c.LimitID, c.Text)
 	}
 	fmt.Fprintln(&b, "and back")
 	for _, c := range Diff(after, layers(t)) {
-		fmt.Fprintf(&b, "%-10s %-8s %-45s %-26s %s\n", c.Effect, c.Kind, c.Path, c.LimitID, c.Text)
+		fmt.Fprintf(&b, "%-6s %-10s %-8s %-45s %-26s %s\n", c.Risk, c.Effect, c.Kind, c.Path, c.LimitID, c.Text)
 	}
 	golden(t, "layers.diff.txt", b.Bytes())
 }
