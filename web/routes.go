@@ -30,6 +30,7 @@ func (s *Server) handler() (http.Handler, error) {
 	h = readForms(s.refuse)(h)
 	h = sameOrigin(ours, crossSite)(h)
 	h = onlyHost(ours, s.refusal(http.StatusMisdirectedRequest, "This console does not answer for that host name."))(h)
+	h = s.gates(h)
 	h = noTrace(s.methodNotAllowed)(h)
 	h = recoverTo(s.Log, internal)(h)
 	h = alive(h)
@@ -47,6 +48,18 @@ func alive(next http.Handler) http.Handler {
 		}
 		next.ServeHTTP(w, r)
 	})
+}
+
+// gates answers gateways, which come by any name with a token of their own and
+// never with a session.
+func (s *Server) gates(next http.Handler) http.Handler {
+	if s.Gate == nil {
+		return next
+	}
+	door := chi.NewRouter()
+	door.NotFound(next.ServeHTTP)
+	door.Mount("/gateway/v1", s.Gate)
+	return door
 }
 
 func (s *Server) router() (chi.Router, error) {

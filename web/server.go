@@ -24,6 +24,7 @@ type Deps struct {
 	Keys      *console.Keys
 	Rotations *console.Rotations
 	Policies  *console.Policies
+	Rollouts  *console.Rollouts
 	Fleet     *console.Fleet
 	Operators *console.Operators
 	Audit     *console.Audit
@@ -31,6 +32,9 @@ type Deps struct {
 	Sessions  *console.Sessions
 
 	Idempotency *console.Idempotency
+
+	// Gate is the door for gateways that cannot reach Redis; nil: there is none.
+	Gate http.Handler
 
 	Log *slog.Logger
 	Now func() time.Time
