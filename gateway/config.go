@@ -40,6 +40,12 @@ type Reporter interface {
 	SendUsage(ctx context.Context, b usage.Batch) error
 }
 
+// Console is the way of heartbeats while Redis is away; *feed.Console is one.
+type Console interface {
+	// Beat returns the number of live replicas, 0 when it is not known.
+	Beat(ctx context.Context, b policy.Heartbeat) (live int, err error)
+}
+
 // Defaults of a Config.
 const (
 	DefaultBudget          = 25 * time.Millisecond
@@ -55,6 +61,7 @@ type Config struct {
 	Policies  Policies
 	Directory Directory
 	Reporter  Reporter
+	Console   Console // nil: none
 	Store     limiter.Store
 	// StoreCause names the cause of a store's error, from a bounded set, for the
 	// metrics. Default: "other".

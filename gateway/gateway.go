@@ -34,7 +34,9 @@ type Gateway struct {
 	view        atomic.Pointer[policyView]
 	proxy       *httputil.ReverseProxy
 	nudge       chan struct{} // rings for a heartbeat out of turn
-	draining    atomic.Bool
+	// consoleBeats holds the heartbeat that is to be brought to the console.
+	consoleBeats chan policy.Heartbeat
+	draining     atomic.Bool
 	// clockOffset is the own clock less Redis', in ns, as of the last heartbeat.
 	clockOffset atomic.Int64
 	roundTrip   atomic.Int64 // of the last heartbeat, in µs
@@ -56,7 +58,7 @@ func New(cfg Config) (*Gateway, error) {
 		invalid: newInvalidLimit(maxInvalidEntries), rescued: newInvalidLimit(1),
 		counter: usage.NewCounter(cfg.Identity.ID, cfg.Identity.Boot),
 		terms:   newTermsBook(cfg.Log),
-		nudge:   make(chan struct{}, 1), incidents: make(chan incident, waitingIncidents), liveChanged: make(chan struct{}, 1),
+		nudge:   make(chan struct{}, 1), consoleBeats: make(chan policy.Heartbeat, 1), incidents: make(chan incident, waitingIncidents), liveChanged: make(chan struct{}, 1),
 		started: cfg.Now(),
 	}
 	var err error

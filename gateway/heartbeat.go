@@ -15,6 +15,8 @@ const (
 	beatGap = 50 * time.Millisecond
 	// reportTimeout bounds one heartbeat or one batch of counts.
 	reportTimeout = time.Second
+	// consoleTimeout bounds one heartbeat to the console.
+	consoleTimeout = 3 * time.Second
 	// maxBatches bounds the counts kept while Redis is away: ten minutes.
 	maxBatches = 600
 )
@@ -68,12 +70,53 @@ func (g *Gateway) beat(ctx context.Context, b policy.Heartbeat) {
 		g.cfg.Log.Info("heartbeat", "reached_redis", err == nil)
 	}
 	if err != nil {
+		g.beatConsole(b)
 		return
 	}
 	g.setLive(live)
 	g.roundTrip.Store(back.Sub(sent).Microseconds())
 	if !redisNow.IsZero() {
 		g.clockOffset.Store(int64(sent.Add(back.Sub(sent) / 2).Sub(redisNow)))
+	}
+}
+
+// beatConsole has a heartbeat brought to the console because Redis is away. It
+// does not wait: the newest that could not be brought yet goes first.
+func (g *Gateway) beatConsole(b policy.Heartbeat) {
+	if g.cfg.Console == nil {
+		return
+	}
+	select {
+	case <-g.consoleBeats: // an older one
+	default:
+	}
+	select {
+	case g.consoleBeats <- b:
+	default:
+	}
+}
+
+// consoleLoop brings heartbeats to the console, one at a time. One that fails is
+// not repeated: the next one is newer.
+func (g *Gateway) consoleLoop(ctx context.Context) error {
+	reached, ever := false, false
+	for {
+		var b policy.Heartbeat
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case b = <-g.consoleBeats:
+		}
+		ask, cancel := context.WithTimeout(ctx, consoleTimeout)
+		live, err := g.cfg.Console.Beat(ask, b)
+		cancel()
+		if ok := err == nil; (ok != reached || !ever) && ctx.Err() == nil {
+			g.cfg.Log.Info("heartbeat by way of the console", "reached_console", ok, "error", err)
+			reached, ever = ok, true
+		}
+		if err == nil && live > 0 {
+			g.setLive(live)
+		}
 	}
 }
 
@@ -84,7 +127,9 @@ func (g *Gateway) heartbeat(rates policy.Heartbeat) policy.Heartbeat {
 	b.ID, b.Boot = g.cfg.Identity.ID, g.cfg.Identity.Boot
 	b.Host, _ = os.Hostname()
 	b.Zone, b.Build, b.Started = g.cfg.Zone, g.cfg.Build, g.started.UTC()
-	b.NACK = status.NACK
+	b.NACK, b.Unsaved = status.NACK, status.Unsaved
+	total := g.tally.totals()
+	b.Decisions, b.Refused = total.decisions, total.refused
 	if snap := g.cfg.Policies.Current(); snap != nil {
 		b.Digest, b.Version, b.Since = snap.Digest, snap.Version, snap.Since
 	}

@@ -4,13 +4,22 @@ import "time"
 
 // SignedPolicy is one published version as it travels to the gateways.
 type SignedPolicy struct {
-	Version   int64
-	Digest    string // DigestOf(Body)
-	Parent    string // digest of the version before; "" for the first
-	Body      []byte // canonical JSON of the document
-	Signer    string // SignerID of the public key
-	Signature []byte // Ed25519 over PolicyMessage
-	Issued    time.Time
+	Version   int64     `json:"version"`
+	Digest    string    `json:"digest"`    // DigestOf(Body)
+	Parent    string    `json:"parent"`    // digest of the version before; "" for the first
+	Body      []byte    `json:"body"`      // canonical JSON of the document
+	Signer    string    `json:"signer"`    // SignerID of the public key
+	Signature []byte    `json:"signature"` // Ed25519 over PolicyMessage
+	Issued    time.Time `json:"issued"`
+}
+
+// Pulled is what a console answers a gateway that asks it for the policy,
+// because Redis is away. Each part carries its own signature.
+type Pulled struct {
+	Policy SignedPolicy `json:"policy"`
+	// Canary and CanaryBody are there when the replica that asked is one of a canary's.
+	Canary     *Canary `json:"canary,omitempty"`
+	CanaryBody []byte  `json:"canary_body,omitempty"`
 }
 
 // Stamp says that a version was still the newest at a moment. A stale stamp
@@ -127,16 +136,19 @@ const (
 
 // Heartbeat is what a replica reports, every 2 s and at each change.
 type Heartbeat struct {
-	ID             string    `json:"id"`
-	Boot           string    `json:"boot"`
-	Host           string    `json:"host"`
-	Zone           string    `json:"zone,omitempty"`
-	Build          string    `json:"build"`
-	Started        time.Time `json:"started"`
-	Digest         string    `json:"digest"` // of the document in force, recomputed
-	Version        int64     `json:"version"`
-	Since          time.Time `json:"since"` // when this version came into force here
-	NACK           *NACK     `json:"nack,omitempty"`
+	ID      string    `json:"id"`
+	Boot    string    `json:"boot"`
+	Host    string    `json:"host"`
+	Zone    string    `json:"zone,omitempty"`
+	Build   string    `json:"build"`
+	Started time.Time `json:"started"`
+	Digest  string    `json:"digest"` // of the document in force, recomputed
+	Version int64     `json:"version"`
+	Since   time.Time `json:"since"` // when this version came into force here
+	NACK    *NACK     `json:"nack,omitempty"`
+	// Unsaved says that this version is not on the replica's disk yet: a restart
+	// would lead back behind it, so it does not count as enforced.
+	Unsaved        bool      `json:"unsaved,omitempty"`
 	Directory      Place     `json:"directory"`
 	AuditHead      int64     `json:"audit_head"`
 	Mode           Mode      `json:"mode"`
@@ -144,8 +156,10 @@ type Heartbeat struct {
 	Breaker        string    `json:"breaker"`         // closed, open, half-open
 	LeasesHeld     int64     `json:"leases_held"`
 	RedisRTTMicros int64     `json:"redis_rtt_us"`
-	ClockOffsetMS  int64     `json:"clock_offset_ms"` // replica clock minus Redis clock
-	StampAgeMS     int64     `json:"stamp_age_ms"`    // -1 when unknown
+	ClockOffsetMS  int64     `json:"clock_offset_ms"`     // replica clock minus Redis clock
+	StampAgeMS     int64     `json:"stamp_age_ms"`        // -1 when unknown
+	Decisions      int64     `json:"decisions,omitempty"` // since it started
+	Refused        int64     `json:"refused,omitempty"`   // of them
 	DecisionsPerS  float64   `json:"decisions_per_s"`
 	RefusedPerS    float64   `json:"refused_per_s"`
 	FallbackPerS   float64   `json:"fallback_per_s"`
@@ -159,6 +173,8 @@ type FeedState struct {
 	Version     int64  // version in the head; 0 when there is none
 	Digest      string // digest in the head
 	BodyMissing bool   // the head names a version whose body is gone: publish it again
+	Canary      int64  // version that is offered to a few replicas; 0 when none is
+	CanaryTag   string // of its record, see Canary.Tag
 	Directory   Place  // Epoch "" while the directory is absent or being filled
 	// Servers names the histories of the servers that hold it all; it changes when
 	// one restarts or a replica takes over, which may have lost the last writes.

@@ -32,14 +32,7 @@ func (w *Watcher) save(ctx context.Context, c policyCopy) {
 	go func() {
 		defer w.saving.Done()
 		defer close(done)
-		err := w.disk.save(c)
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		w.diskFault = ""
-		if err != nil {
-			w.diskFault = err.Error()
-			w.cfg.Log.ErrorContext(ctx, "policy not saved to disk", "version", c.Version, "error", err)
-		}
+		w.saved(ctx, c, w.disk.save(c))
 	}()
 	timer := time.NewTimer(saveWait)
 	defer timer.Stop()
@@ -47,6 +40,36 @@ func (w *Watcher) save(ctx context.Context, c policyCopy) {
 	case <-done:
 	case <-timer.C:
 		w.cfg.Log.WarnContext(ctx, "disk is slow: policy comes into force before it is saved", "version", c.Version)
+	}
+}
+
+// saved notes what became of a copy. One that failed is tried again while its
+// version is in force; one that came late is told of.
+func (w *Watcher) saved(ctx context.Context, c policyCopy, err error) {
+	w.mu.Lock()
+	w.diskFault, w.unsaved = "", nil
+	if err != nil {
+		w.diskFault, w.unsaved = err.Error(), &c
+		w.cfg.Log.ErrorContext(ctx, "policy not saved to disk", "version", c.Version, "error", err)
+	} else {
+		w.onDisk = max(w.onDisk, c.Version)
+	}
+	cur := w.current.Load()
+	late := err == nil && cur != nil && cur.Version == c.Version
+	w.mu.Unlock()
+	if late {
+		w.cfg.OnChange()
+	}
+}
+
+// saveAgain tries a copy again that could not be saved.
+func (w *Watcher) saveAgain(ctx context.Context) {
+	w.mu.Lock()
+	c := w.unsaved
+	w.unsaved = nil
+	w.mu.Unlock()
+	if cur := w.current.Load(); c != nil && cur != nil && cur.Version == c.Version {
+		w.save(ctx, *c)
 	}
 }
 
@@ -73,6 +96,7 @@ func (w *Watcher) accepted(ctx context.Context) {
 	w.nack = nil
 	w.mu.Unlock()
 	w.tried = refusal{}
+	w.saveAgain(ctx)
 	if had != nil {
 		w.cfg.Log.InfoContext(ctx, "policy refusal is over", "version", had.Version, "code", had.Code)
 		w.cfg.OnChange()
@@ -87,6 +111,9 @@ func (w *Watcher) noteContact(ctx context.Context, err error) {
 	w.mu.Lock()
 	was, ever := w.reachable, !w.polledAt.IsZero()
 	w.reachable = err == nil
+	if err != nil && w.puller != nil {
+		w.puller.redisAway()
+	}
 	if err == nil {
 		w.polledAt = w.cfg.Now().UTC()
 	}
@@ -123,6 +150,6 @@ func (w *Watcher) load() {
 		return
 	}
 	s.Since, w.signature = found.copy.Since, p.Signature
-	w.mark = mark{Version: s.Version, Digest: s.Digest}
+	w.mark, w.onDisk = mark{Version: s.Version, Digest: s.Digest}, s.Version
 	w.current.Store(s)
 }

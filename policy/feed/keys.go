@@ -13,6 +13,7 @@ type keys struct{ ns string }
 func (k keys) policyHead() string       { return k.ns + ":{policy}:head" }
 func (k keys) policyBodyPrefix() string { return k.ns + ":{policy}:body:" }
 func (k keys) policyStamp() string      { return k.ns + ":{policy}:stamp" }
+func (k keys) policyCanary() string     { return k.ns + ":{policy}:canary" }
 func (k keys) bell() string             { return k.ns + ":{policy}:bell" }
 func (k keys) directoryHead() string    { return k.ns + ":{directory}:head" }
 func (k keys) directoryChanges() string { return k.ns + ":{directory}:changes" }

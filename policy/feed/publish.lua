@@ -1,10 +1,26 @@
 -- Writes a policy version: body and head together, or nothing.
--- KEYS: head, body of this version, bell
+-- It ends a canary that it reaches or overtakes.
+-- KEYS: head, body of this version, bell, canary
 -- ARGV: version, digest, parent, signer, signature, issued, body, epoch to use
 --       if there is none, prefix of body keys, bodies to keep, 1 to write over
 --       the same version with another digest
 -- Returns published, same, went-back or conflict.
 local head = KEYS[1]
+local function endCanary(bodies)
+  local is = redis.call('TYPE', KEYS[4]).ok
+  if is == 'none' then
+    return
+  end
+  local offered = is == 'hash' and redis.call('HGET', KEYS[4], 'version') or ''
+  local number = string.match(offered, '^%d+$') and #offered <= 16 and tonumber(offered)
+  if number and number > tonumber(ARGV[1]) then
+    return
+  end
+  if number and not string.find(' ' .. bodies .. ' ', ' ' .. offered .. ' ', 1, true) then
+    redis.call('DEL', ARGV[9] .. offered)
+  end
+  redis.call('DEL', KEYS[4])
+end
 local kind = redis.call('TYPE', head).ok
 if kind ~= 'hash' and kind ~= 'none' then
   redis.call('DEL', head)
@@ -23,6 +39,7 @@ if now and now == version then
     -- The same again: only what was lost or signed anew is written.
     local whole = redis.call('TYPE', KEYS[2]).ok == 'string' and redis.call('GET', KEYS[2]) == ARGV[7]
     if whole and held[3] == ARGV[4] and held[4] == ARGV[5] then
+      endCanary(held[5] or '')
       return 'same'
     end
     result = 'same'
@@ -46,5 +63,6 @@ redis.call('SET', KEYS[2], ARGV[7])
 redis.call('HSET', head, 'version', ARGV[1], 'digest', ARGV[2], 'parent', ARGV[3], 'signer', ARGV[4],
   'signature', ARGV[5], 'issued', ARGV[6], 'bodies', table.concat(bodies, ' '))
 redis.call('HSETNX', head, 'epoch', ARGV[8])
+endCanary(table.concat(bodies, ' '))
 redis.call('PUBLISH', KEYS[3], 'policy ' .. ARGV[1])
 return result

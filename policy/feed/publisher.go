@@ -68,7 +68,7 @@ func (p *Publisher) RestorePolicy(ctx context.Context, s policy.SignedPolicy) er
 }
 
 func (p *Publisher) publish(ctx context.Context, s policy.SignedPolicy, over bool) (string, error) {
-	k := []string{p.keys.policyHead(), p.keys.policyBody(s.Version), p.keys.bell()}
+	k := []string{p.keys.policyHead(), p.keys.policyBody(s.Version), p.keys.bell(), p.keys.policyCanary()}
 	result, err := publishScript.Run(ctx, p.cfg.Client, k,
 		s.Version, s.Digest, s.Parent, s.Signer, base64.StdEncoding.EncodeToString(s.Signature), s.Issued.UnixMicro(),
 		s.Body, rand.Text(), p.keys.policyBodyPrefix(), keptBodies, over).Text()
@@ -82,8 +82,9 @@ func (p *Publisher) publish(ctx context.Context, s policy.SignedPolicy, over boo
 func (p *Publisher) State(ctx context.Context) (policy.FeedState, error) {
 	pipe := p.cfg.Client.Pipeline()
 	head := pipe.HMGet(ctx, p.keys.policyHead(), "epoch", "version", "digest")
+	canary := pipe.HMGet(ctx, p.keys.policyCanary(), "version", "tag")
 	directory := pipe.HMGet(ctx, p.keys.directoryHead(), "epoch", "seq", "servers")
-	if _, err := pipe.Exec(ctx); err != nil {
+	if _, err := pipe.Exec(ctx); err != nil && !isReply(err) {
 		return policy.FeedState{}, fmt.Errorf("read feed state: %w", err)
 	}
 	s := policy.FeedState{
@@ -92,6 +93,8 @@ func (p *Publisher) State(ctx context.Context) (policy.FeedState, error) {
 		Digest:      text(head, 2),
 		Directory:   policy.Place{Epoch: text(directory, 0), Seq: number(directory, 1)},
 		Compared:    text(directory, 2),
+		Canary:      number(canary, 0),
+		CanaryTag:   text(canary, 1),
 	}
 	if s.Version > 0 {
 		n, err := p.cfg.Client.Exists(ctx, p.keys.policyBody(s.Version)).Result()

@@ -9,6 +9,8 @@ import (
 var (
 	//go:embed publish.lua
 	publishSource string
+	//go:embed canary.lua
+	canarySource string
 	//go:embed record.lua
 	recordSource string
 	//go:embed change.lua
@@ -39,6 +41,7 @@ var (
 //nolint:gochecknoglobals // embedded text with its hash; nothing writes to it
 var (
 	publishScript = redis.NewScript(publishSource)
+	canaryScript  = redis.NewScript(canarySource)
 	recordScript  = redis.NewScript(recordSource)
 	changeScript  = redis.NewScript(changeSource)
 	mendedScript  = redis.NewScript(mendedSource)

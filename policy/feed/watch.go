@@ -53,17 +53,19 @@ type stampSeen struct {
 
 // poll looks at Redis once and takes what is new.
 func (w *Watcher) poll(ctx context.Context) pace {
+	w.takePulled(ctx)
 	callCtx, cancel := context.WithTimeout(ctx, pollTimeout)
 	defer cancel()
-	reply, err := watchScript.RunRO(callCtx, w.cfg.Client, []string{w.keys.policyHead(), w.keys.policyStamp()}).StringSlice()
-	if err == nil && len(reply) != 9 {
-		err = fmt.Errorf("script answered %d values, not 9", len(reply))
+	reply, err := watchScript.RunRO(callCtx, w.cfg.Client, []string{w.keys.policyHead(), w.keys.policyStamp(), w.keys.policyCanary()}, w.canaryTag).StringSlice()
+	if err == nil && len(reply) != 11 {
+		err = fmt.Errorf("script answered %d values, not 11", len(reply))
 	}
 	w.noteContact(ctx, err)
 	if err != nil {
 		return hasty
 	}
 	w.takeStamp(ctx, reply[8])
+	w.takeCanary(ctx, reply[9], reply[10])
 	switch reply[0] {
 	case "none":
 		return hasty // lost, or not yet published: keep what there is
@@ -76,7 +78,7 @@ func (w *Watcher) poll(ctx context.Context) pace {
 		w.refuse(ctx, h.offer.Version, policy.NACKInvalid, err.Error())
 		return calm
 	}
-	return w.consider(ctx, h)
+	return w.decide(ctx, h, w.canary, nil)
 }
 
 // decodeHead reads version, digest, parent, signer, signature, issued and epoch.
@@ -109,12 +111,14 @@ func (w *Watcher) consider(ctx context.Context, h head) pace {
 	if w.tried.covers(h, w.cfg.Now()) {
 		return calm
 	}
-	body, err := w.fetchBody(ctx, h.offer.Version)
-	if err != nil {
-		w.noteContact(ctx, err)
-		return hasty
+	if h.offer.Body == nil {
+		body, err := w.fetchBody(ctx, h.offer.Version)
+		if err != nil {
+			w.noteContact(ctx, err)
+			return hasty
+		}
+		h.offer.Body = body
 	}
-	h.offer.Body = body
 	snapshot, code, detail := w.examine(h.offer)
 	if code != "" {
 		w.refuse(ctx, h.offer.Version, code, detail)

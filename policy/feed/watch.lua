@@ -1,9 +1,10 @@
--- Reads head and stamp at one moment, whatever somebody wrote there: nothing
+-- Reads head, stamp and canary at one moment, whatever somebody wrote there: nothing
 -- larger than a console writes leaves Redis.
--- KEYS: policy head, stamp
+-- KEYS: policy head, stamp, canary   ARGV: tag of the canary's record that is known
 -- Returns none, head or bad; then version, digest, parent, signer, signature,
--- issued, epoch; then the stamp. '' stands for what is absent.
-local answer = { 'none', '', '', '', '', '', '', '', '' }
+-- issued, epoch; then the stamp; then the canary's tag and, unless it is the
+-- known one, record. '' stands for what is absent.
+local answer = { 'none', '', '', '', '', '', '', '', '', '', '' }
 local kind = redis.call('TYPE', KEYS[1]).ok
 if kind == 'hash' then
   answer[1] = 'head'
@@ -20,5 +21,12 @@ elseif kind ~= 'none' then
 end
 if redis.call('TYPE', KEYS[2]).ok == 'string' then
   answer[9] = redis.call('GETRANGE', KEYS[2], 0, 4095)
+end
+if redis.call('TYPE', KEYS[3]).ok == 'hash' and redis.call('HSTRLEN', KEYS[3], 'tag') <= 64 and
+  redis.call('HSTRLEN', KEYS[3], 'record') <= 65536 then
+  answer[10] = redis.call('HGET', KEYS[3], 'tag') or ''
+  if answer[10] ~= ARGV[1] then
+    answer[11] = redis.call('HGET', KEYS[3], 'record') or ''
+  end
 end
 return answer

@@ -18,6 +18,9 @@ type WatcherConfig struct {
 	PublicKeys []ed25519.PublicKey // 1 or 2
 	StateDir   string              // holds the last good copy; "" keeps none. The caller holds its lock
 	Poll       time.Duration       // default 0.8 s; ± 10 % on each wait
+	Console    *Console            // asked while Redis is away; nil: never
+	Pull       time.Duration       // how often then; default 1 s ± 10 %
+	Replica    string              // this replica's id, for canaries; "" takes none
 	OnChange   func()              // called after a new version is in force and when the NACK changes; must not block
 }
 
@@ -43,6 +46,7 @@ type Status struct {
 	PolledAt  time.Time     // last time Redis answered; zero when never
 	Reachable bool          // the last poll was answered
 	Disk      string        // what is wrong with the copy on disk; "" when nothing is
+	Unsaved   bool          // the version in force is not on disk (yet): a restart would lead back behind it
 }
 
 // Watcher follows the published policy. It never goes back a version, also
@@ -61,11 +65,18 @@ type Watcher struct {
 	polledAt  time.Time
 	reachable bool
 	diskFault string
+	onDisk    int64       // version of the copy that is certainly there
+	unsaved   *policyCopy // whose saving failed; tried again at the next poll
 
 	saving sync.WaitGroup
+	puller *puller // nil when there is no console to ask
+	// refusedPulled says that the last answer of a console was of no use.
+	refusedPulled atomic.Bool
 
 	tried     refusal // of Run's goroutine alone, as is
 	signature []byte  // of the version in force, as it was last verified and saved
+	canaryTag string  // of the canary's record that was last looked at, good or not
+	canary    *policy.Canary
 }
 
 // NewWatcher checks cfg and loads the last good copy from disk, verified like
@@ -84,6 +95,9 @@ func NewWatcher(cfg WatcherConfig) (*Watcher, error) {
 		cfg.OnChange = func() {}
 	}
 	w := &Watcher{cfg: cfg, keys: keys{cfg.Namespace}, disk: newPolicyDisk(cfg.StateDir)}
+	if cfg.Console != nil {
+		w.puller = newPuller(cfg.Console, cfg.Pull)
+	}
 	w.load()
 	return w, nil
 }
@@ -101,6 +115,7 @@ func (w *Watcher) Status() Status {
 	}
 	if c := w.current.Load(); c != nil {
 		s.Version, s.Digest, s.Since = c.Version, c.Digest, c.Since
+		s.Unsaved = w.onDisk < c.Version
 	}
 	if w.stamp.version > 0 {
 		s.StampAge = max(0, w.cfg.Now().Sub(w.stamp.issued))
@@ -111,7 +126,15 @@ func (w *Watcher) Status() Status {
 // Run follows Redis until ctx ends, and returns ctx's error.
 func (w *Watcher) Run(ctx context.Context) error {
 	defer w.saving.Wait()
-	return follow(ctx, followConfig{
-		client: w.cfg.Client, bell: w.keys.bell(), word: "policy", poll: w.cfg.Poll, log: w.cfg.Log, do: w.poll,
-	})
+	c := followConfig{client: w.cfg.Client, bell: w.keys.bell(), word: "policy", poll: w.cfg.Poll, log: w.cfg.Log, do: w.poll}
+	if w.puller != nil {
+		c.rings = w.puller.rings
+		stopped := make(chan struct{})
+		go func() {
+			defer close(stopped)
+			w.pull(ctx)
+		}()
+		defer func() { <-stopped }()
+	}
+	return follow(ctx, c)
 }
