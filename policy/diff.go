@@ -16,6 +16,19 @@ func Diff(before, after *Document) []Change {
 		before = &Document{APIVersion: after.APIVersion}
 	}
 	d := &differ{before: before.withDefaults(), after: after.withDefaults()}
+	d.compare()
+	return d.changes
+}
+
+// differ compares two documents that have their defaults filled in.
+type differ struct {
+	before, after   *Document
+	changes         []Change
+	cuts            []Cut
+	inPlan, inRoute string // what is being compared
+}
+
+func (d *differ) compare() {
 	b, a := d.before, d.after
 	d.value("apiVersion", "apiVersion", b.APIVersion, a.APIVersion, neutral())
 	d.value("description", "description", b.Description, a.Description, neutral())
@@ -26,12 +39,6 @@ func Diff(before, after *Document) []Change {
 	d.limits(limitList{"shared", "shared", b.Shared, sharedLimitID}, limitList{"shared", "shared", a.Shared, sharedLimitID})
 	d.plans()
 	d.routes()
-	return d.changes
-}
-
-type differ struct {
-	before, after *Document
-	changes       []Change
 }
 
 // change adds a change that weighs something.
@@ -204,6 +211,9 @@ func (d *differ) limits(before, after limitList) {
 		if gone[i] {
 			d.change(removedLimit(l), Change{Path: index(before.path, i), LimitID: before.id(l.Name), Kind: ChangeRemoved, Before: limitText(l),
 				Text: fmt.Sprintf("%s: limit %s is removed (was %s)", before.where, l.Name, limitText(l))})
+			if addedEffect(l) == EffectTighter {
+				d.gone(CutLimit, index(before.path, i), before.id(l.Name), fmt.Sprintf("%s: limit %s is gone (was %s)", before.where, l.Name, limitText(l)))
+			}
 		}
 	}
 }
@@ -267,6 +277,7 @@ func (d *differ) limit(path string, in limitList, b, a Limit) {
 	d.value(path+".sync", what+", counted", string(b.Sync), string(a.Sync), neutral())
 	d.value(path+".expires_at", what+", end", endText(b.ExpiresAt), endText(a.ExpiresAt), weigh(endEffect(b.ExpiresAt, a.ExpiresAt)).unless(looks || !bounded))
 	d.concerns(from, id)
+	d.cutLimit(path, id, what, b, a)
 }
 
 // sameLimit is the quick way past the limits that did not change, which are nearly all.

@@ -94,6 +94,9 @@ func (d *differ) quota(path, where string, b, a *Quota) {
 		d.value(path, what, "", quotaText(a), weigh(EffectTighter).high(a.capacity() == 0).unless(a.Mode == ModeShadow))
 	case a == nil:
 		d.value(path, what, quotaText(b), "", weigh(EffectLooser).high(true).unless(b.Mode == ModeShadow))
+		if b.Mode != ModeShadow {
+			d.gone(CutLimit, path, QuotaID, what+" is gone (was "+quotaText(b)+")")
+		}
 	default:
 		d.quotas(path, what, b, a)
 	}
@@ -112,6 +115,7 @@ func (d *differ) quotas(path, what string, b, a *Quota) {
 	d.value(path+".over", what+", beyond the amount", string(b.Over), string(a.Over), over.high(amounts(b.capacity(), a.capacity()).risk == RiskHigh).unless(looks))
 	d.value(path+".max", what+", bound", wholeIf(b.Max), wholeIf(a.Max), amounts(b.capacity(), a.capacity()).unless(looks))
 	d.value(path+".mode", what+", mode", string(b.Mode), string(a.Mode), modes(b.Mode, a.Mode, true, a.capacity() == 0))
+	d.cutQuota(path, what, b, a)
 }
 
 // perDayCut reports whether another period leaves a suspicious share of what was
@@ -174,12 +178,18 @@ func (d *differ) concurrency(path, where, id string, b, a *Concurrency) {
 		d.value(path, what, "", concurrencyText(a), weigh(EffectTighter).unless(a.Mode == ModeShadow))
 	case a == nil:
 		d.value(path, what, concurrencyText(b), "", weigh(EffectLooser).high(true).unless(b.Mode == ModeShadow))
+		if b.Mode != ModeShadow {
+			d.gone(CutLimit, path, id, what+" is gone (was "+concurrencyText(b)+")")
+		}
 	default:
 		looks := b.Mode == ModeShadow || a.Mode == ModeShadow
 		d.value(path+".per", what+", counted per", b.Per.Text(), a.Per.Text(), freshBucket().high(true).unless(looks))
 		d.value(path+".max", what+", at once", whole(b.Max), whole(a.Max), amounts(b.Max, a.Max).unless(looks))
 		d.value(path+".lease", what+", lease", periodText(b.Lease), periodText(a.Lease), neutral())
 		d.value(path+".mode", what+", mode", string(b.Mode), string(a.Mode), modes(b.Mode, a.Mode, true, false))
+		if !looks {
+			d.cut(path+".max", id, what, "at once", float64(b.Max), float64(a.Max))
+		}
 	}
 	d.concerns(from, id)
 }
@@ -203,6 +213,7 @@ func (d *differ) cost(path, where string, b, a Route) {
 		d.graphQL(path+".graphql", what, b.GraphQL, a.GraphQL)
 	case b.GraphQL == nil && a.GraphQL == nil && b.SettleHeader == a.SettleHeader:
 		d.value(path, what, costText(b), costText(a), costs(b.Cost, a.Cost))
+		d.cut(path, "", where+" at its new cost", "requests of 1000 tokens", 1000/float64(b.Cost), 1000/float64(a.Cost))
 	case b.GraphQL == nil && a.GraphQL == nil:
 		d.value(path, what, costText(b), costText(a), costs(b.Cost, a.Cost).atLeastMedium())
 	default: // what a request will cost hangs on the request

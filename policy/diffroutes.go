@@ -8,6 +8,7 @@ import (
 func (d *differ) plans() {
 	for _, name := range sortedKeys(d.after.Plans) {
 		path, where := "plans."+name, "plan "+name
+		d.inPlan = name
 		after := d.after.Plans[name]
 		before, ok := d.before.Plans[name]
 		if !ok {
@@ -20,6 +21,7 @@ func (d *differ) plans() {
 			limitList{path + ".limits", where, after.Limits, planLimitID})
 		d.quota(path+".quota", where, before.Quota, after.Quota)
 	}
+	d.inPlan = ""
 	for _, name := range sortedKeys(d.before.Plans) {
 		if _, ok := d.after.Plans[name]; !ok {
 			text := planText(d.before.Plans[name])
@@ -86,6 +88,8 @@ func (d *differ) routes() {
 		if !stays[r.Name] && !taken[i] {
 			d.change(weigh(opposite(routeEffect(r))).high(true), Change{Path: index("routes", i), Kind: ChangeRemoved, Before: sortedText(r.Match),
 				Text: fmt.Sprintf("route %s for %s is removed (%s)", r.Name, sortedText(r.Match), limitsText(r.Limits))})
+			d.inRoute = r.Name
+			d.goneRoute(index("routes", i), r)
 		}
 	}
 }
@@ -96,6 +100,14 @@ func routeEffect(r Route) string {
 		return EffectTighter
 	}
 	return EffectNeutral
+}
+
+// goneRoute notes a route that is no longer there, unless none is, which is told
+// as one.
+func (d *differ) goneRoute(path string, r Route) {
+	if len(d.after.Routes) > 0 {
+		d.gone(CutRoute, path, "", fmt.Sprintf("route %s for %s is gone", r.Name, sortedText(r.Match)))
+	}
 }
 
 // addedRoute weighs a route that was not there before. Its requests were another
@@ -120,6 +132,7 @@ func (d *differ) renamedRoute(path, oldPath string, b, a Route) {
 // route compares two versions of one route.
 func (d *differ) route(path, oldPath string, b, a Route) {
 	where := "route " + a.Name
+	d.inRoute = a.Name
 	d.value(path+".description", where+", description", b.Description, a.Description, neutral())
 	d.match(path+".match", where+", match", b.Match, a.Match)
 	d.value(path+".identity", where+", identity", string(b.Identity), string(a.Identity),
@@ -167,6 +180,9 @@ func (d *differ) uses(path, where string, before, after []string) {
 		if !slices.Contains(after, name) {
 			d.change(removedLimit(sharedLimit(d.before, name)), Change{Path: path, LimitID: sharedLimitID(name), Kind: ChangeRemoved, Before: name,
 				Text: fmt.Sprintf("%s no longer draws from the shared limit %s", where, name)})
+			if l := sharedLimit(d.before, name); addedEffect(l) == EffectTighter && sharedLimit(d.after, name).Name != "" { // else the limit itself is gone
+				d.gone(CutLimit, path, sharedLimitID(name), fmt.Sprintf("%s no longer draws from the shared limit %s (%s)", where, name, limitText(l)))
+			}
 		}
 	}
 }
