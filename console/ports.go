@@ -48,6 +48,7 @@ type Tx interface {
 	IdempotencyRows
 	AuditRows
 	RolloutRows
+	DecisionRows
 	BeatRows
 }
 
