@@ -126,8 +126,11 @@ func TestAudit_ChangeWhoseEventFailsIsUndone(t *testing.T) {
 			_, err := e.rotations.Start(e.ctx, owner, out.Credential.ID, console.NewRotation{Overlap: dayLong, Reason: "r"})
 			return err
 		},
-		"publish": func() error { _, err := e.policies.Publish(e.ctx, owner, document("20"), nil, 1, console.PublishOptions{}); return err },
-		"draft":   func() error { _, err := e.policies.CreateDraft(e.ctx, owner, "d", nil); return err },
+		"publish": func() error {
+			_, err := e.policies.Publish(e.ctx, owner, document("20"), nil, 1, console.PublishOptions{})
+			return err
+		},
+		"draft": func() error { _, err := e.policies.CreateDraft(e.ctx, owner, "d", nil); return err },
 	} {
 		if err := fn(); console.CodeOf(err) != console.CodeInternal {
 			t.Errorf("%s: %v", name, err)

@@ -26,9 +26,9 @@ type Log = decisionlog.Log
 // Confirmation is something that a publisher has to type or tick because a
 // change is more than it looks like.
 type Confirmation struct {
-	Code string // "cut-half", "below-peak", "no-limits", "no-routes", "fail-open", …; stable
-	Text string // what will happen, in numbers
-	Word string // to be typed ("0 routes"); "" for a box to tick
+	Code string `json:"code"`           // "cut-half", "below-peak", "no-limits", "no-routes", "fail-open", …; stable
+	Text string `json:"text"`           // what will happen, in numbers
+	Word string `json:"word,omitempty"` // to be typed ("0 routes"); "" for a box to tick
 }
 
 // Impact is whom a change concerns. Numbers are as of when it was computed.
@@ -64,9 +64,9 @@ type ApprovalRule struct {
 
 // Needed is one rule that a draft meets and what it still lacks.
 type Needed struct {
-	Rule ApprovalRule
-	Why  string // the change that met it
-	Have int
+	Rule ApprovalRule `json:"rule"`
+	Why  string       `json:"why"` // the change that met it
+	Have int          `json:"have"`
 }
 
 // BreakGlass publishes without the approvals that a change needs.
@@ -77,14 +77,14 @@ type BreakGlass struct {
 
 // CanaryPlan says who gets a version first, and when that ends by itself.
 type CanaryPlan struct {
-	Count   int           // so many replicas; 0 when Zone is set
-	Zone    string        // the replicas of a zone
-	Hold    time.Duration // at least so long before it may be promoted; 10 s to 24 h
-	Promote bool          // by itself after Hold, when the guards held
+	Count   int           `json:"count,omitempty"` // so many replicas; 0 when Zone is set
+	Zone    string        `json:"zone,omitempty"`  // the replicas of a zone
+	Hold    time.Duration `json:"hold"`            // at least so long before it may be promoted; 10 s to 24 h
+	Promote bool          `json:"promote"`         // by itself after Hold, when the guards held
 	// Guards: it stops by itself when a canary replica refuses the version, goes
 	// silent or degrades, or when its share of refused decisions is above that of
 	// the others by MaxRefusedRise (0.05 for five points) over at least 100 decisions.
-	MaxRefusedRise float64
+	MaxRefusedRise float64 `json:"max_refused_rise"`
 }
 
 // RolloutState is the state of a canary.
@@ -120,6 +120,9 @@ type Schedule struct {
 	Note      string
 	Author    string
 	AuthorID  string
+	Confirmed map[string]string // as in PublishOptions
+	Canary    *CanaryPlan
+	CreatedAt time.Time
 	Suspended string // why it will not happen by itself ("v43 was published since"); "" when it will
 }
 
@@ -158,6 +161,7 @@ type Trial struct {
 	Result   *decisionlog.Comparison
 	Author   string
 	At       time.Time
+	SeenAt   time.Time // when its console last wrote that it runs
 }
 
 // Readiness is everything that a reviewer of a draft wants to know.

@@ -36,7 +36,7 @@ func (s *Policies) CreateDraft(ctx context.Context, actor Actor, name string, sr
 		return Draft{}, err
 	}
 	var p problems
-	d := Draft{Name: p.name("name", name), Source: p.source(src), Author: actor.Name}
+	d := Draft{Name: p.name("name", name), Source: p.source(src), Author: actor.Name, AuthorID: actor.ID}
 	err := p.err()
 	if err != nil {
 		return Draft{}, err
@@ -53,7 +53,7 @@ func (s *Policies) CreateDraft(ctx context.Context, actor Actor, name string, sr
 		if err := startFrom(ctx, tx, &d); err != nil {
 			return err
 		}
-		if err := tx.InsertDraft(ctx, d, actor.ID); err != nil {
+		if err := tx.InsertDraft(ctx, d); err != nil {
 			return err
 		}
 		return s.d.record(ctx, tx, actor, d.CreatedAt, event{action: "draft.create", object: "draft", objectID: d.ID, after: viewDraft(d)})

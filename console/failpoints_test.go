@@ -73,8 +73,8 @@ func (t brokenTx) UpdateRotation(ctx context.Context, v console.Rotation) error 
 	return t.point("UpdateRotation", func() error { return t.Tx.UpdateRotation(ctx, v) })
 }
 
-func (t brokenTx) InsertVersion(ctx context.Context, v console.Version, author string) error {
-	return t.point("InsertVersion", func() error { return t.Tx.InsertVersion(ctx, v, author) })
+func (t brokenTx) InsertVersion(ctx context.Context, v console.Version) error {
+	return t.point("InsertVersion", func() error { return t.Tx.InsertVersion(ctx, v) })
 }
 
 func (t brokenTx) DeleteDraft(ctx context.Context, id, etag string) (ok bool, err error) {

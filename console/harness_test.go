@@ -351,7 +351,7 @@ routes:
 
 func (e *env) publish(t *testing.T, burst string, base int64) console.Version {
 	t.Helper()
-	v, err := e.policies.Publish(e.ctx, owner, document(burst), nil, base, console.PublishOptions{Note: "note "+burst})
+	v, err := e.policies.Publish(e.ctx, owner, document(burst), nil, base, console.PublishOptions{Note: "note " + burst})
 	if err != nil {
 		t.Fatal(err)
 	}

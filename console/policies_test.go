@@ -236,10 +236,13 @@ func TestDrafts_StaleETagOverwritesNothing(t *testing.T) {
 		t.Fatalf("saved %+v (%v)", saved, err)
 	}
 	for name, fn := range map[string]func() error{
-		"save":    func() error { _, err := e.policies.SaveDraft(e.ctx, owner, d.ID, d.ETag, document("30")); return err },
-		"rebase":  func() error { _, err := e.policies.RebaseDraft(e.ctx, owner, d.ID, d.ETag); return err },
-		"delete":  func() error { return e.policies.DeleteDraft(e.ctx, owner, d.ID, d.ETag) },
-		"publish": func() error { _, err := e.policies.PublishDraft(e.ctx, owner, d.ID, d.ETag, console.PublishOptions{}); return err },
+		"save":   func() error { _, err := e.policies.SaveDraft(e.ctx, owner, d.ID, d.ETag, document("30")); return err },
+		"rebase": func() error { _, err := e.policies.RebaseDraft(e.ctx, owner, d.ID, d.ETag); return err },
+		"delete": func() error { return e.policies.DeleteDraft(e.ctx, owner, d.ID, d.ETag) },
+		"publish": func() error {
+			_, err := e.policies.PublishDraft(e.ctx, owner, d.ID, d.ETag, console.PublishOptions{})
+			return err
+		},
 	} {
 		if err := fn(); console.CodeOf(err) != console.CodeConflict {
 			t.Errorf("%s: %v", name, err)

@@ -47,6 +47,7 @@ type Tx interface {
 	TokenRows
 	IdempotencyRows
 	AuditRows
+	ChangeRows
 	RolloutRows
 	DecisionRows
 	BeatRows
@@ -75,9 +76,19 @@ type TenantLists interface {
 	Tenants(ctx context.Context, q TenantQuery, after Cursor, limit int) ([]Tenant, error)
 	CountTenants(ctx context.Context) (int64, error)
 	PlansInUse(ctx context.Context) ([]string, error)
+	TenantPlans
 	TenantNames(ctx context.Context, ids []string) (map[string]string, error)
 	// DirectoryTenants lists tenants that live or were deleted after endedSince, by id.
 	DirectoryTenants(ctx context.Context, afterID string, endedSince time.Time, limit int) ([]Tenant, error)
+}
+
+// TenantPlans reads who is on which plan.
+type TenantPlans interface {
+	// CountByPlan counts tenants that are not deleted.
+	CountByPlan(ctx context.Context) (map[string]int64, error)
+	PlansOf(ctx context.Context, ids []string) (map[string]string, error)
+	// FindTenant finds a tenant that is not deleted by id or external id.
+	FindTenant(ctx context.Context, ref string) (Tenant, error)
 }
 
 // CredentialRows keeps credentials, here without their versions.
@@ -122,22 +133,29 @@ type RotationRows interface {
 
 // DraftRows keeps drafts.
 type DraftRows interface {
-	InsertDraft(ctx context.Context, d Draft, authorID string) error
+	InsertDraft(ctx context.Context, d Draft) error
 	Draft(ctx context.Context, id string) (Draft, error)
-	// Drafts lists the last changed first, without sources.
-	Drafts(ctx context.Context, limit int) ([]Draft, error)
-	// UpdateDraft writes base, source and d.ETag; false when etag is not the stored one.
+	// LockDraft keeps its content as it is; take it after the head's lock, if both.
+	LockDraft(ctx context.Context, id string) (Draft, error)
+	// UpdateDraft writes name, base, source, tests and d.ETag; false when etag is not the stored one.
 	UpdateDraft(ctx context.Context, d Draft, etag string) (bool, error)
 	// DeleteDraft reports false when etag is not the stored one.
 	DeleteDraft(ctx context.Context, id, etag string) (bool, error)
+	DraftLists
+}
+
+// DraftLists reads many drafts.
+type DraftLists interface {
+	// Drafts lists the last changed first, without sources and tests.
+	Drafts(ctx context.Context, limit int) ([]Draft, error)
 	CountDrafts(ctx context.Context) (int64, error)
 }
 
 // VersionRows keeps published versions and the head.
 type VersionRows interface {
-	InsertVersion(ctx context.Context, v Version, authorID string) error
+	InsertVersion(ctx context.Context, v Version) error
 	Version(ctx context.Context, number int64) (Version, error)
-	// Versions lists the newest first, without bodies; before 0 means all.
+	// Versions lists the newest first, without bodies, tests and their results; before 0 means all.
 	Versions(ctx context.Context, before int64, limit int) ([]Version, error)
 	HeadRow
 }

@@ -123,7 +123,7 @@ func (s *Policies) publishIn(ctx context.Context, tx Tx, actor Actor, p publicat
 // store writes the version, the head, the outbox row and the event, and
 // deletes the draft that it came from.
 func (s *Policies) store(ctx context.Context, tx Tx, actor Actor, p publication, head, v Version) error {
-	if err := tx.InsertVersion(ctx, v, actor.ID); err != nil {
+	if err := tx.InsertVersion(ctx, v); err != nil {
 		return fmt.Errorf("insert version %d: %w", v.Number, err)
 	}
 	if err := tx.SetHead(ctx, v.Number, v.CreatedAt); err != nil {

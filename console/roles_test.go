@@ -114,9 +114,18 @@ func TestRoles_PoliciesAndOperatorsAreForWhoMayManageThem(t *testing.T) {
 		func(a console.Actor) error { return e.policies.DeleteDraft(ctx, a, d.ID, d.ETag) },
 	)
 	e.refuse(t, console.PermPublish,
-		func(a console.Actor) error { _, err := e.policies.Publish(ctx, a, document("20"), nil, 1, console.PublishOptions{}); return err },
-		func(a console.Actor) error { _, err := e.policies.PublishDraft(ctx, a, d.ID, d.ETag, console.PublishOptions{}); return err },
-		func(a console.Actor) error { _, err := e.policies.Rollback(ctx, a, 1, console.PublishOptions{}); return err },
+		func(a console.Actor) error {
+			_, err := e.policies.Publish(ctx, a, document("20"), nil, 1, console.PublishOptions{})
+			return err
+		},
+		func(a console.Actor) error {
+			_, err := e.policies.PublishDraft(ctx, a, d.ID, d.ETag, console.PublishOptions{})
+			return err
+		},
+		func(a console.Actor) error {
+			_, err := e.policies.Rollback(ctx, a, 1, console.PublishOptions{})
+			return err
+		},
 	)
 	e.refuse(t, console.PermManageOperators,
 		func(a console.Actor) error {

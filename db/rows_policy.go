@@ -15,15 +15,17 @@ import (
 )
 
 // InsertDraft implements console.DraftRows.
-func (t tx) InsertDraft(ctx context.Context, d console.Draft, authorID string) error {
+func (t tx) InsertDraft(ctx context.Context, d console.Draft) error {
 	return t.q.InsertDraft(ctx, gen.InsertDraftParams{
-		ID: d.ID, Name: d.Name, Base: d.Base, Source: d.Source, Etag: d.ETag, AuthorID: authorID, Author: d.Author, CreatedAt: d.CreatedAt, UpdatedAt: d.UpdatedAt,
+		ID: d.ID, Name: d.Name, Base: d.Base, Source: d.Source, Tests: d.Tests, Etag: d.ETag, AuthorID: d.AuthorID, Author: d.Author,
+		CreatedAt: d.CreatedAt, UpdatedAt: d.UpdatedAt,
 	})
 }
 
 func draftOf(r gen.Draft) console.Draft {
 	return console.Draft{
-		ID: r.ID, Name: r.Name, Base: r.Base, Source: r.Source, ETag: r.Etag, Author: r.Author, CreatedAt: r.CreatedAt, UpdatedAt: r.UpdatedAt,
+		ID: r.ID, Name: r.Name, Base: r.Base, Source: r.Source, Tests: r.Tests, ETag: r.Etag, AuthorID: r.AuthorID, Author: r.Author,
+		CreatedAt: r.CreatedAt, UpdatedAt: r.UpdatedAt,
 	}
 }
 
@@ -33,18 +35,26 @@ func (t tx) Draft(ctx context.Context, id string) (console.Draft, error) {
 	return draftOf(r), absent(err, "draft")
 }
 
-// Drafts implements console.DraftRows.
+// LockDraft implements console.DraftRows.
+func (t tx) LockDraft(ctx context.Context, id string) (console.Draft, error) {
+	r, err := t.q.LockDraft(ctx, id)
+	return draftOf(r), absent(err, "draft")
+}
+
+// Drafts implements console.DraftLists.
 func (t tx) Drafts(ctx context.Context, limit int) ([]console.Draft, error) {
 	rows, err := t.q.ListDrafts(ctx, int32(limit))
 	return each(rows, func(r gen.ListDraftsRow) console.Draft {
-		return console.Draft{ID: r.ID, Name: r.Name, Base: r.Base, ETag: r.Etag, Author: r.Author, CreatedAt: r.CreatedAt, UpdatedAt: r.UpdatedAt}
+		return console.Draft{
+			ID: r.ID, Name: r.Name, Base: r.Base, ETag: r.Etag, AuthorID: r.AuthorID, Author: r.Author, CreatedAt: r.CreatedAt, UpdatedAt: r.UpdatedAt,
+		}
 	}), err
 }
 
 // UpdateDraft implements console.DraftRows.
 func (t tx) UpdateDraft(ctx context.Context, d console.Draft, etag string) (bool, error) {
 	n, err := t.q.UpdateDraft(ctx, gen.UpdateDraftParams{
-		ID: d.ID, Base: d.Base, Source: d.Source, NewEtag: d.ETag, UpdatedAt: d.UpdatedAt, Etag: etag,
+		ID: d.ID, Name: d.Name, Base: d.Base, Source: d.Source, Tests: d.Tests, NewEtag: d.ETag, UpdatedAt: d.UpdatedAt, Etag: etag,
 	})
 	return n == 1, err
 }
@@ -59,14 +69,18 @@ func (t tx) DeleteDraft(ctx context.Context, id, etag string) (bool, error) {
 func (t tx) CountDrafts(ctx context.Context) (int64, error) { return t.q.CountDrafts(ctx) }
 
 // InsertVersion implements console.VersionRows.
-func (t tx) InsertVersion(ctx context.Context, v console.Version, authorID string) error {
+func (t tx) InsertVersion(ctx context.Context, v console.Version) error {
 	changes, err := json.Marshal(v.Changes)
 	if err != nil {
 		return fmt.Errorf("encode changes: %w", err)
 	}
+	proof, err := json.Marshal(v.Proof)
+	if err != nil {
+		return fmt.Errorf("encode proof: %w", err)
+	}
 	return t.q.InsertVersion(ctx, gen.InsertVersionParams{
-		Number: v.Number, Digest: v.Digest, Parent: v.Parent, Body: v.Body, Changes: changes, Note: v.Note, AuthorID: authorID,
-		Author: v.Author, Kind: string(v.Kind), RollbackOf: orNull(v.RollbackOf), CreatedAt: v.CreatedAt,
+		Number: v.Number, Digest: v.Digest, Parent: v.Parent, Body: v.Body, Changes: changes, Note: v.Note, AuthorID: v.AuthorID,
+		Author: v.Author, Kind: string(v.Kind), RollbackOf: orNull(v.RollbackOf), CreatedAt: v.CreatedAt, Tests: v.Tests, Proof: proof,
 	})
 }
 
@@ -81,11 +95,18 @@ func changesOf[T any](b []byte) (out []T, err error) {
 }
 
 func versionOf(r gen.PolicyVersion) (console.Version, error) {
-	changes, err := changesOf[console.RatedChange](r.Changes)
-	return console.Version{
-		Number: r.Number, Digest: r.Digest, Parent: r.Parent, Body: r.Body, Note: r.Note, Author: r.Author,
-		Kind: console.VersionKind(r.Kind), RollbackOf: orZero(r.RollbackOf), CreatedAt: r.CreatedAt, Changes: changes,
-	}, err
+	v := console.Version{
+		Number: r.Number, Digest: r.Digest, Parent: r.Parent, Body: r.Body, Note: r.Note, AuthorID: r.AuthorID, Author: r.Author,
+		Kind: console.VersionKind(r.Kind), RollbackOf: orZero(r.RollbackOf), CreatedAt: r.CreatedAt, Tests: r.Tests,
+	}
+	var err error
+	if v.Changes, err = changesOf[console.RatedChange](r.Changes); err != nil {
+		return v, err
+	}
+	if err := json.Unmarshal(r.Proof, &v.Proof); err != nil {
+		return v, fmt.Errorf("decode proof of version %d: %w", r.Number, err)
+	}
+	return v, nil
 }
 
 // Version implements console.VersionRows.
@@ -106,8 +127,8 @@ func (t tx) Versions(ctx context.Context, before int64, limit int) ([]console.Ve
 	out := make([]console.Version, len(rows))
 	for i, r := range rows {
 		out[i], err = versionOf(gen.PolicyVersion{
-			Number: r.Number, Digest: r.Digest, Parent: r.Parent, Changes: r.Changes, Note: r.Note, Author: r.Author, Kind: r.Kind,
-			RollbackOf: r.RollbackOf, CreatedAt: r.CreatedAt,
+			Number: r.Number, Digest: r.Digest, Parent: r.Parent, Changes: r.Changes, Note: r.Note, AuthorID: r.AuthorID,
+			Author: r.Author, Kind: r.Kind, RollbackOf: r.RollbackOf, CreatedAt: r.CreatedAt, Proof: r.Proof,
 		})
 		if err != nil {
 			return nil, err

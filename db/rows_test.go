@@ -13,6 +13,7 @@ import (
 	"github.com/headgate/headgate/console"
 	"github.com/headgate/headgate/db"
 	"github.com/headgate/headgate/policy"
+	"github.com/headgate/headgate/policy/scenario"
 )
 
 var at = time.Date(2026, 11, 30, 12, 0, 0, 123_456_000, time.UTC)
@@ -134,7 +135,14 @@ func TestRows_VersionsHeadAndDraftsComeBackAsTheyWere(t *testing.T) {
 		}
 		second := first
 		second.Number, second.Parent, second.Kind, second.RollbackOf = 5, first.Digest, console.KindRollback, 3
-		err = errors.Join(err, tx.InsertVersion(ctx, first, ""), tx.InsertVersion(ctx, second, "opr_x"), tx.SetHead(ctx, 3, at), tx.SetHead(ctx, 5, at))
+		second.AuthorID, second.Tests = "opr_x", "tests: []\n"
+		second.Proof = console.Proof{
+			Digest: first.Digest, Tests: []scenario.Result{{Name: "t", Passed: true, Steps: []scenario.StepResult{{Route: "r", Admitted: 5}}}},
+			Approvals: []console.Approval{{ActorID: "opr_y", Actor: "Bob", Digest: first.Digest, Base: 3, Note: "fine", At: at}},
+			Confirmed: []console.Confirmation{{Code: "no-routes", Text: "t", Word: "0 routes"}}, BreakGlass: "night", Trial: "sim_x", Scheduled: &at,
+			Missing: []console.Needed{{Rule: console.ApprovalRule{When: "any", Only: []string{"login"}, Approvals: 2}, Why: "w", Have: 1}},
+		}
+		err = errors.Join(err, tx.InsertVersion(ctx, first), tx.InsertVersion(ctx, second), tx.SetHead(ctx, 3, at), tx.SetHead(ctx, 5, at))
 		if err != nil {
 			return err
 		}
@@ -142,19 +150,19 @@ func TestRows_VersionsHeadAndDraftsComeBackAsTheyWere(t *testing.T) {
 		same(t, head, second)
 		n, dig, err2 := tx.HeadNumber(ctx)
 		same(t, fmt.Sprint(n, dig), fmt.Sprint(5, second.Digest))
-		first.Body, second.Body = nil, nil
+		first.Body, second.Body, second.Tests, second.Proof.Tests = nil, nil, "", nil // a list is without them
 		list, err3 := tx.Versions(ctx, 0, 10)
 		same(t, list, []console.Version{second, first})
 		list, err4 := tx.Versions(ctx, 5, 10)
 		same(t, list, []console.Version{first})
-		d := console.Draft{ID: "drf_aaaaaaaaaaaaaaaa", Name: "d", Base: 5, Source: "a: 1\n", ETag: "e1", Author: "Ann", CreatedAt: at, UpdatedAt: at}
-		if err := errors.Join(err, err2, err3, err4, tx.InsertDraft(ctx, d, "opr_x")); err != nil {
+		d := console.Draft{ID: "drf_aaaaaaaaaaaaaaaa", Name: "d", Base: 5, Source: "a: 1\n", Tests: "tests: []\n", ETag: "e1", AuthorID: "opr_x", Author: "Ann", CreatedAt: at, UpdatedAt: at}
+		if err := errors.Join(err, err2, err3, err4, tx.InsertDraft(ctx, d)); err != nil {
 			return err
 		}
 		got, err := tx.Draft(ctx, d.ID)
 		same(t, got, d)
 		changed := d
-		changed.Source, changed.ETag, changed.UpdatedAt = "a: 2\n", "e2", at.Add(time.Second)
+		changed.Name, changed.Source, changed.Tests, changed.ETag, changed.UpdatedAt = "e", "a: 2\n", "", "e2", at.Add(time.Second)
 		ok, err2 := tx.UpdateDraft(ctx, changed, "stale")
 		same(t, ok, false)
 		ok, err3 = tx.UpdateDraft(ctx, changed, "e1")

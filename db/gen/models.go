@@ -60,6 +60,51 @@ type Draft struct {
 	Author    string
 	CreatedAt time.Time
 	UpdatedAt time.Time
+	Tests     string
+}
+
+type DraftApproval struct {
+	DraftID   string
+	ActorID   string
+	Actor     string
+	Digest    string
+	Base      int64
+	Note      string
+	CreatedAt time.Time
+}
+
+type DraftComment struct {
+	ID        string
+	DraftID   string
+	AuthorID  string
+	Author    string
+	Body      string
+	CreatedAt time.Time
+}
+
+type DraftSchedule struct {
+	DraftID   string
+	Etag      string
+	At        time.Time
+	Note      string
+	Options   []byte
+	AuthorID  string
+	Author    string
+	CreatedAt time.Time
+	Suspended string
+}
+
+type DraftWriter struct {
+	DraftID   string
+	ActorID   string
+	Actor     string
+	Role      string
+	Via       string
+	IP        string
+	RequestID string
+	LoggedAt  time.Time
+	Untold    int32
+	Before    []byte
 }
 
 type GatewayBeat struct {
@@ -120,6 +165,19 @@ type Outbox struct {
 	LastError string
 }
 
+type PolicyReview struct {
+	Version   int64
+	AuthorID  string
+	Author    string
+	Reason    string
+	Missing   []byte
+	CreatedAt time.Time
+	ClosedID  *string
+	ClosedBy  string
+	ClosedAt  *time.Time
+	Note      string
+}
+
 type PolicyVersion struct {
 	Number     int64
 	Digest     string
@@ -132,6 +190,8 @@ type PolicyVersion struct {
 	Kind       string
 	RollbackOf *int64
 	CreatedAt  time.Time
+	Tests      string
+	Proof      []byte
 }
 
 type Rollout struct {
@@ -192,4 +252,21 @@ type Tenant struct {
 	Seq        int64
 	CreatedAt  time.Time
 	UpdatedAt  time.Time
+}
+
+type Trial struct {
+	ID        string
+	DraftID   string
+	Digest    string
+	Against   int64
+	FromAt    time.Time
+	ToAt      time.Time
+	State     string
+	Progress  float64
+	Problem   string
+	Result    []byte
+	AuthorID  string
+	Author    string
+	CreatedAt time.Time
+	SeenAt    time.Time
 }

@@ -39,7 +39,7 @@ func (q *Queries) DeleteDraft(ctx context.Context, arg DeleteDraftParams) (int64
 }
 
 const getDraft = `-- name: GetDraft :one
-SELECT id, name, base, source, etag, author_id, author, created_at, updated_at FROM drafts WHERE id = $1
+SELECT id, name, base, source, etag, author_id, author, created_at, updated_at, tests FROM drafts WHERE id = $1
 `
 
 func (q *Queries) GetDraft(ctx context.Context, id string) (Draft, error) {
@@ -55,12 +55,13 @@ func (q *Queries) GetDraft(ctx context.Context, id string) (Draft, error) {
 		&i.Author,
 		&i.CreatedAt,
 		&i.UpdatedAt,
+		&i.Tests,
 	)
 	return i, err
 }
 
 const getHead = `-- name: GetHead :one
-SELECT v.number, v.digest, v.parent, v.body, v.changes, v.note, v.author_id, v.author, v.kind, v.rollback_of, v.created_at FROM policy_head h JOIN policy_versions v ON v.number = h.number WHERE h.one
+SELECT v.number, v.digest, v.parent, v.body, v.changes, v.note, v.author_id, v.author, v.kind, v.rollback_of, v.created_at, v.tests, v.proof FROM policy_head h JOIN policy_versions v ON v.number = h.number WHERE h.one
 `
 
 func (q *Queries) GetHead(ctx context.Context) (PolicyVersion, error) {
@@ -78,6 +79,8 @@ func (q *Queries) GetHead(ctx context.Context) (PolicyVersion, error) {
 		&i.Kind,
 		&i.RollbackOf,
 		&i.CreatedAt,
+		&i.Tests,
+		&i.Proof,
 	)
 	return i, err
 }
@@ -99,7 +102,7 @@ func (q *Queries) GetHeadNumber(ctx context.Context) (GetHeadNumberRow, error) {
 }
 
 const getVersion = `-- name: GetVersion :one
-SELECT number, digest, parent, body, changes, note, author_id, author, kind, rollback_of, created_at FROM policy_versions WHERE number = $1
+SELECT number, digest, parent, body, changes, note, author_id, author, kind, rollback_of, created_at, tests, proof FROM policy_versions WHERE number = $1
 `
 
 func (q *Queries) GetVersion(ctx context.Context, number int64) (PolicyVersion, error) {
@@ -117,13 +120,15 @@ func (q *Queries) GetVersion(ctx context.Context, number int64) (PolicyVersion, 
 		&i.Kind,
 		&i.RollbackOf,
 		&i.CreatedAt,
+		&i.Tests,
+		&i.Proof,
 	)
 	return i, err
 }
 
 const insertDraft = `-- name: InsertDraft :exec
-INSERT INTO drafts (id, name, base, source, etag, author_id, author, created_at, updated_at)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
+INSERT INTO drafts (id, name, base, source, tests, etag, author_id, author, created_at, updated_at)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
 `
 
 type InsertDraftParams struct {
@@ -131,6 +136,7 @@ type InsertDraftParams struct {
 	Name      string
 	Base      int64
 	Source    string
+	Tests     string
 	Etag      string
 	AuthorID  string
 	Author    string
@@ -144,6 +150,7 @@ func (q *Queries) InsertDraft(ctx context.Context, arg InsertDraftParams) error 
 		arg.Name,
 		arg.Base,
 		arg.Source,
+		arg.Tests,
 		arg.Etag,
 		arg.AuthorID,
 		arg.Author,
@@ -154,8 +161,8 @@ func (q *Queries) InsertDraft(ctx context.Context, arg InsertDraftParams) error 
 }
 
 const insertVersion = `-- name: InsertVersion :exec
-INSERT INTO policy_versions (number, digest, parent, body, changes, note, author_id, author, kind, rollback_of, created_at)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)
+INSERT INTO policy_versions (number, digest, parent, body, changes, note, author_id, author, kind, rollback_of, created_at, tests, proof)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)
 `
 
 type InsertVersionParams struct {
@@ -170,6 +177,8 @@ type InsertVersionParams struct {
 	Kind       string
 	RollbackOf *int64
 	CreatedAt  time.Time
+	Tests      string
+	Proof      []byte
 }
 
 func (q *Queries) InsertVersion(ctx context.Context, arg InsertVersionParams) error {
@@ -185,12 +194,14 @@ func (q *Queries) InsertVersion(ctx context.Context, arg InsertVersionParams) er
 		arg.Kind,
 		arg.RollbackOf,
 		arg.CreatedAt,
+		arg.Tests,
+		arg.Proof,
 	)
 	return err
 }
 
 const listDrafts = `-- name: ListDrafts :many
-SELECT id, name, base, etag, author, created_at, updated_at FROM drafts ORDER BY updated_at DESC, id DESC LIMIT $1
+SELECT id, name, base, etag, author_id, author, created_at, updated_at FROM drafts ORDER BY updated_at DESC, id DESC LIMIT $1
 `
 
 type ListDraftsRow struct {
@@ -198,12 +209,13 @@ type ListDraftsRow struct {
 	Name      string
 	Base      int64
 	Etag      string
+	AuthorID  string
 	Author    string
 	CreatedAt time.Time
 	UpdatedAt time.Time
 }
 
-// Without sources, which may be large.
+// Without sources and tests, which may be large.
 func (q *Queries) ListDrafts(ctx context.Context, maxRows int32) ([]ListDraftsRow, error) {
 	rows, err := q.db.Query(ctx, listDrafts, maxRows)
 	if err != nil {
@@ -218,6 +230,7 @@ func (q *Queries) ListDrafts(ctx context.Context, maxRows int32) ([]ListDraftsRo
 			&i.Name,
 			&i.Base,
 			&i.Etag,
+			&i.AuthorID,
 			&i.Author,
 			&i.CreatedAt,
 			&i.UpdatedAt,
@@ -233,7 +246,7 @@ func (q *Queries) ListDrafts(ctx context.Context, maxRows int32) ([]ListDraftsRo
 }
 
 const listVersions = `-- name: ListVersions :many
-SELECT number, digest, parent, changes, note, author, kind, rollback_of, created_at
+SELECT number, digest, parent, changes, note, author_id, author, kind, rollback_of, created_at, (proof - 'tests')::jsonb AS proof
 FROM policy_versions WHERE ($1::bigint = 0 OR number < $1) ORDER BY number DESC LIMIT $2
 `
 
@@ -248,13 +261,15 @@ type ListVersionsRow struct {
 	Parent     string
 	Changes    []byte
 	Note       string
+	AuthorID   string
 	Author     string
 	Kind       string
 	RollbackOf *int64
 	CreatedAt  time.Time
+	Proof      []byte
 }
 
-// Newest first, without bodies; before 0 means from the newest.
+// Newest first, without bodies, tests and their results; before 0 means from the newest.
 func (q *Queries) ListVersions(ctx context.Context, arg ListVersionsParams) ([]ListVersionsRow, error) {
 	rows, err := q.db.Query(ctx, listVersions, arg.Before, arg.MaxRows)
 	if err != nil {
@@ -270,10 +285,12 @@ func (q *Queries) ListVersions(ctx context.Context, arg ListVersionsParams) ([]L
 			&i.Parent,
 			&i.Changes,
 			&i.Note,
+			&i.AuthorID,
 			&i.Author,
 			&i.Kind,
 			&i.RollbackOf,
 			&i.CreatedAt,
+			&i.Proof,
 		); err != nil {
 			return nil, err
 		}
@@ -283,6 +300,29 @@ func (q *Queries) ListVersions(ctx context.Context, arg ListVersionsParams) ([]L
 		return nil, err
 	}
 	return items, nil
+}
+
+const lockDraft = `-- name: LockDraft :one
+SELECT id, name, base, source, etag, author_id, author, created_at, updated_at, tests FROM drafts WHERE id = $1 FOR UPDATE
+`
+
+// For what depends on its content: it keeps that until the transaction ends. After the head, if both.
+func (q *Queries) LockDraft(ctx context.Context, id string) (Draft, error) {
+	row := q.db.QueryRow(ctx, lockDraft, id)
+	var i Draft
+	err := row.Scan(
+		&i.ID,
+		&i.Name,
+		&i.Base,
+		&i.Source,
+		&i.Etag,
+		&i.AuthorID,
+		&i.Author,
+		&i.CreatedAt,
+		&i.UpdatedAt,
+		&i.Tests,
+	)
+	return i, err
 }
 
 const lockHead = `-- name: LockHead :one
@@ -324,13 +364,15 @@ func (q *Queries) ShareHead(ctx context.Context) (*int64, error) {
 }
 
 const updateDraft = `-- name: UpdateDraft :execrows
-UPDATE drafts SET base = $1, source = $2, etag = $3, updated_at = $4
-WHERE id = $5 AND etag = $6
+UPDATE drafts SET name = $1, base = $2, source = $3, tests = $4, etag = $5, updated_at = $6
+WHERE id = $7 AND etag = $8
 `
 
 type UpdateDraftParams struct {
+	Name      string
 	Base      int64
 	Source    string
+	Tests     string
 	NewEtag   string
 	UpdatedAt time.Time
 	ID        string
@@ -340,8 +382,10 @@ type UpdateDraftParams struct {
 // No row means that someone else saved it in the meantime.
 func (q *Queries) UpdateDraft(ctx context.Context, arg UpdateDraftParams) (int64, error) {
 	result, err := q.db.Exec(ctx, updateDraft,
+		arg.Name,
 		arg.Base,
 		arg.Source,
+		arg.Tests,
 		arg.NewEtag,
 		arg.UpdatedAt,
 		arg.ID,
