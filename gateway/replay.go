@@ -168,6 +168,15 @@ func (v *Verdict) DecidingLimit() string {
 	return ""
 }
 
+// Waits is what a refusal tells of when to come back: whole seconds as in
+// Retry-After, and exact ms; 0 for what is not told.
+func (v *Verdict) Waits() (seconds, millis int64) {
+	if v.Allowed {
+		return 0, 0
+	}
+	return v.retryAfter(), v.retryAfterMillis()
+}
+
 // exactly is c without leases and without the limits that are left out.
 func exactly(c *policy.Compiled, without func(string) bool) *policy.Compiled {
 	if without == nil {

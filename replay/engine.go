@@ -1,12 +1,12 @@
 package replay
 
 import (
-	"context"
-	"errors"
+	"fmt"
+	"time"
 
-	"github.com/headgate/headgate/decisionlog"
+	"github.com/headgate/headgate/gateway"
+	"github.com/headgate/headgate/limiter/memstore"
 	"github.com/headgate/headgate/policy"
-	"github.com/headgate/headgate/policy/scenario"
 )
 
 // Tenants finds a tenant by its id or external id.
@@ -16,20 +16,23 @@ type Tenants = func(string) (policy.TenantRecord, bool)
 // safe for concurrent use. Its zero value is ready.
 type Engine struct{}
 
-var errNotYet = errors.New("not built yet")
+// clock is the virtual time, in Unix µs.
+type clock struct{ micros int64 }
 
-// Test runs a suite against a document: one result for each test, in their order. It
-// fails when the document cannot be compiled or ctx ends.
-func (Engine) Test(ctx context.Context, d *policy.Document, s *scenario.Suite, tenants Tenants) ([]scenario.Result, error) {
-	return nil, errNotYet
+func (c *clock) now() time.Time { return time.UnixMicro(c.micros) }
+
+// compile makes what a gateway enforces of a document.
+func compile(d *policy.Document, what string) (*policy.Compiled, error) {
+	c, err := policy.Compile(d)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", what, err)
+	}
+	return c, nil
 }
 
-// Score tries small changes of the document that some test should notice.
-func (Engine) Score(ctx context.Context, d *policy.Document, s *scenario.Suite, tenants Tenants) (scenario.Score, error) {
-	return scenario.Score{}, errNotYet
-}
-
-// Compare replays a log under both documents.
-func (Engine) Compare(ctx context.Context, live, draft *policy.Document, log decisionlog.Log, tenants Tenants, progress func(float64)) (decisionlog.Comparison, error) {
-	return decisionlog.Comparison{}, errNotYet
+// newReplayer decides under c on an empty store, by the clock.
+func newReplayer(c *policy.Compiled, by *clock, tenant Tenants, without func(string) bool) (*gateway.Replayer, error) {
+	return gateway.NewReplayer(gateway.ReplayConfig{
+		Compiled: c, Store: memstore.New(by.now), Now: by.now, Tenant: tenant, Without: without,
+	})
 }
