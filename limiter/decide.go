@@ -97,16 +97,10 @@ func (l *Limiter) decideByStore(ctx context.Context, req Request, now int64, pai
 	mark := l.denied.mark()
 	asked := l.prepare(&req, now, &paid)
 	r, err := l.ask(ctx, asked.draw, now)
-	l.record(ctx, generation, err)
 	if err != nil {
-		paid.refund()
-		asked.abandon(r.received)
-		l.keeper.disown(&asked.draw, r.received)
-		cause := l.cfg.Cause(err)
-		l.incidents.failed(cause)
-		l.incidents.settle(r.received, false) // the store was being asked until now
-		return l.withoutStore(&req, cause)
+		return l.decideWithout(ctx, &req, &asked, &paid, &failure{generation, mark, r, err})
 	}
+	l.record(ctx, generation, nil)
 	l.deliverClaims(&asked, r)
 	d := asked.decision(&req, r.out)
 	if req.Peek {
@@ -128,8 +122,8 @@ type reply struct {
 // ask takes the draw by value, so that only calls of the store allocate it. Sent is the
 // local time; an earlier one is as good, for what depends on it errs on the safe side.
 func (l *Limiter) ask(ctx context.Context, draw Draw, sent int64) (reply, error) {
-	within := newBudget(ctx, l.cfg.Budget)
-	defer within.end()
+	within, end := WithBudget(ctx, l.cfg.Budget)
+	defer end()
 	r := reply{sent: sent}
 	out, err := l.cfg.Store.Take(within, &draw) //nolint:contextcheck // within hangs on ctx
 	r.received = l.clock.micros()
@@ -197,18 +191,28 @@ func silent(err error) bool {
 	return false
 }
 
-// withoutStore decides by the route's fail mode. Anything but a spelled out
-// open admits nothing.
+// withoutStore decides by the route's fail mode, and counts it.
 func (l *Limiter) withoutStore(req *Request, cause string) Decision {
+	d := l.byFailMode(req, cause)
+	l.countDegraded(req, &d)
+	return d
+}
+
+// byFailMode decides by the route's fail mode. Anything but a spelled out open
+// admits nothing.
+func (l *Limiter) byFailMode(req *Request, cause string) Decision {
 	now := l.clock.micros()
 	d := Decision{Reason: ReasonClosed, Degraded: true, Deciding: -1, NowMicros: now, Cause: cause, peeked: req.Peek}
 	if req.Fail.Mode == policy.FailOpen && req.Fail.Fallback != nil {
 		l.fallBack(req, now, &d)
 	}
-	if !req.Peek {
-		l.incidents.count(now, req.Route, cause, d.Allowed)
-	}
 	return d
+}
+
+func (l *Limiter) countDegraded(req *Request, d *Decision) {
+	if !req.Peek {
+		l.incidents.count(d.NowMicros, req.Route, d.Cause, d.Allowed)
+	}
 }
 
 func (l *Limiter) fallBack(req *Request, now int64, d *Decision) {

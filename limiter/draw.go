@@ -128,7 +128,7 @@ type Level struct {
 	WaitMicros int64 // 0 when the bucket could pay, else the exact wait until it can
 	Extra      int64 // tokens of the slice that was granted, 0..Charge.Extra
 	Overflow   bool  // counted in the overflow bucket (see Charge.Identifiers)
-	Unknown    bool  // nobody asked: the decision was made without it
+	Unknown    bool  // nobody asked, or nobody answered: the decision was made without it
 	Never      bool  // a shadow that admits nothing, or whose burst is below the cost; told by the Limiter
 }
 
@@ -136,6 +136,7 @@ type Level struct {
 type SlotLevel struct {
 	Active  int64 // leases held, the new one included
 	Refused bool  // there was no place
+	Unknown bool  // nobody asked, or the part of the store where it lies did not answer
 }
 
 // QuotaLevel is what a store knows of one quota after deciding.

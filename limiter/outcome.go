@@ -125,7 +125,7 @@ func (d *Decision) leases(draw *Draw) []Lease {
 	shadows := !d.shadowRefuses()
 	var held []Lease
 	for i := range draw.Slots {
-		if s := &draw.Slots[i]; !s.Shadow || shadows {
+		if s := &draw.Slots[i]; (!s.Shadow || shadows) && !d.Slots[i].Unknown {
 			held = append(held, s.Held())
 		}
 	}

@@ -2,6 +2,7 @@ package redisstore
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"time"
 
@@ -22,6 +23,7 @@ type lanePart struct {
 	charges, slots, quotas []int
 	outcome                limiter.Outcome
 	asked, shadowsWithheld bool
+	lost                   bool // asked in vain: it may have been charged
 }
 
 // split sorts the parts of a draw by lane, in the order in which the lanes are
@@ -97,6 +99,13 @@ func (s *Store) oneLane(d *limiter.Draw) (lane int, is bool) {
 	return max(lane, 0), true
 }
 
+// crossing is a draw of several lanes on its way through them.
+type crossing struct {
+	draw  *limiter.Draw
+	parts []*lanePart
+	flags byte
+}
+
 // takeAcross decides a draw on a Cluster, lane by lane. When one refuses, what
 // those before it spent is given back soon after, and those after it are not
 // asked. An error leaves them charged: nobody knows what the lane that failed has
@@ -105,31 +114,67 @@ func (s *Store) takeAcross(ctx context.Context, d *limiter.Draw) (limiter.Outcom
 	if lane, is := s.oneLane(d); is {
 		return s.takeIn(ctx, lane, d, 0)
 	}
-	parts := s.split(d)
-	admitted, flags := true, byte(0)
-	for _, p := range parts {
-		var err error
-		if p.outcome, err = s.takeIn(ctx, p.lane, &p.draw, flags); err != nil {
-			return limiter.Outcome{}, err
+	return s.cross(ctx, crossing{draw: d, parts: s.split(d)})
+}
+
+// cross asks the lanes that have not been asked yet.
+func (s *Store) cross(ctx context.Context, c crossing) (limiter.Outcome, error) {
+	admitted := true
+	for _, p := range c.parts {
+		if p.asked || p.lost {
+			continue
 		}
-		p.asked, p.shadowsWithheld = true, flags != 0
+		var err error
+		if p.outcome, err = s.takePart(ctx, p, c.flags); err != nil {
+			return limiter.Outcome{}, s.without(c, p, err)
+		}
+		p.asked, p.shadowsWithheld = true, c.flags != 0
 		if shadowRefuses(&p.draw, &p.outcome) {
-			flags = withholdShadows
+			c.flags = withholdShadows
 		}
 		if admitted = p.outcome.Admitted; !admitted {
 			break
 		}
 	}
 	var back givenBack
-	for _, p := range parts {
+	for _, p := range c.parts {
 		if !p.asked || !p.outcome.Admitted {
 			continue
 		}
 		shadowsSpent := !p.shadowsWithheld && !shadowRefuses(&p.draw, &p.outcome)
-		back.collect(p, !admitted, shadowsSpent && (flags != 0 || !admitted))
+		back.collect(p, !admitted, shadowsSpent && (c.flags != 0 || !admitted))
 	}
 	s.giveBack(back) //nolint:contextcheck // it goes on when the request has its answer
-	return s.assemble(d, parts, admitted), nil
+	return s.assemble(c.draw, c.parts, admitted), nil
+}
+
+// takePart asks one of several lanes. One that did not answer last time may take half
+// of the time that is left, so that some is left for the others.
+func (s *Store) takePart(ctx context.Context, p *lanePart, flags byte) (limiter.Outcome, error) {
+	if deadline, limited := ctx.Deadline(); limited && s.shards.ails(p.lane) {
+		half, cancel := context.WithTimeout(ctx, time.Until(deadline)/2)
+		defer cancel()
+		return s.takeIn(half, p.lane, &p.draw, flags)
+	}
+	return s.takeIn(ctx, p.lane, &p.draw, flags)
+}
+
+// without is the error of a lane, with the way on to the others where there is one.
+func (s *Store) without(c crossing, p *lanePart, err error) error {
+	if errors.Is(err, limiter.ErrRow) || errors.Is(err, limiter.ErrCharges) || errors.Is(err, context.Canceled) {
+		return err
+	}
+	p.lost = true
+	if !slices.ContainsFunc(c.parts, func(p *lanePart) bool { return !p.lost }) {
+		return err
+	}
+	return &limiter.PartialError{Err: err, Rest: func(ctx context.Context) (limiter.Outcome, error) {
+		out, err := s.cross(ctx, c)
+		if err != nil {
+			return limiter.Outcome{}, storeError("take the rest", err)
+		}
+		return out, nil
+	}}
 }
 
 func shadowRefuses(d *limiter.Draw, out *limiter.Outcome) bool {
@@ -168,7 +213,7 @@ func (s *Store) assemble(d *limiter.Draw, parts []*lanePart, admitted bool) limi
 			}
 		}
 		for i, at := range p.slots {
-			if p.asked {
+			if out.Slots[at].Unknown = !p.asked; p.asked {
 				out.Slots[at] = p.outcome.Slots[i]
 			}
 		}

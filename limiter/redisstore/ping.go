@@ -17,25 +17,35 @@ func probeNumbers() policy.Numbers { return policy.Numbers{Tokens: 1, Period: 1,
 // Ping draws from a bucket of its own, because only a write shows that Redis
 // can serve: a read-only replica or a full memory answers a PING. A Cluster
 // serves when some shard does: what fails on the others is theirs alone
-// (limiter.ErrShard).
+// (limiter.ErrShard), and none of them may use up the time of those that live.
 func (s *Store) Ping(ctx context.Context) error {
-	err := s.probe(ctx, s.probeLane(0))
-	for i := 1; s.shards != nil && err != nil && ctx.Err() == nil && i < probeLanes; i++ {
-		err = s.probe(ctx, s.probeLane(i))
+	if s.shards == nil {
+		if err := s.probe(ctx, globalLane); err != nil {
+			return storeError("ping", err)
+		}
+		return nil
 	}
-	if err != nil {
-		return storeError("ping", err)
+	answers := make(chan error, probeLanes)
+	for i := range probeLanes {
+		go func() { answers <- s.probe(ctx, i*hashLanes/probeLanes) }()
 	}
-	return nil
+	var errs [probeLanes]error
+	for i := range errs {
+		if errs[i] = <-answers; errs[i] == nil {
+			return nil
+		}
+	}
+	return storeError("ping", errs[0])
 }
 
-// probeLane is the lane of the i-th attempt; where lanes are not told apart, the
-// probe lies with the limits on everything together.
-func (s *Store) probeLane(i int) int {
-	if s.shards == nil {
-		return globalLane
-	}
-	return i * hashLanes / probeLanes
+// secondOpinion asks all shards in the background. What they say is noted with
+// every call (shards.leave).
+func (s *Store) secondOpinion() {
+	go func() {
+		ctx, cancel := context.WithTimeout(context.Background(), opinionTimeout)
+		defer cancel()
+		_ = s.Ping(ctx) // its answer is not what is asked for
+	}()
 }
 
 func (s *Store) probe(ctx context.Context, lane int) error {

@@ -17,6 +17,8 @@ const (
 	// othersServe is how recent an answer of another lane must be for a failure to
 	// be one of this lane's shard and not of the whole.
 	othersServe = 250 * time.Millisecond
+	// opinionTimeout bounds the asking of others that nobody else has asked lately.
+	opinionTimeout = 100 * time.Millisecond
 )
 
 // errPaused is what a call gets that is not made.
@@ -25,9 +27,14 @@ var errPaused = errors.New("its lane has failed and is left alone for a moment")
 // shards keeps a dead shard of a Cluster from taking the others with it: its
 // failures are told apart (limiter.ErrShard), and after some in a row the lanes
 // that lie on it fail at once, but for one call each lanePause.
+//
+// Where all requests meet the dead shard first, or few come at all, nobody would
+// hear of the others: then they are asked for their own sake.
 type shards struct {
 	now    func() time.Time
+	others func()       // asks lanes of all shards, and returns soon; may be nil
 	served atomic.Int64 // Unix ns of the last answer of any lane
+	sought atomic.Int64 // Unix ns of the last time that others were asked
 	lanes  [laneCount]laneHealth
 }
 
@@ -66,9 +73,23 @@ func (s *shards) leave(lane int, err error) error {
 	return s.mark(now, err)
 }
 
+// ails reports whether the lane did not answer last time.
+func (s *shards) ails(lane int) bool { return s.lanes[lane].failures.Load() > 0 }
+
 func (s *shards) mark(now int64, err error) error {
+	s.seek(now)
 	if now-s.served.Load() < int64(othersServe) {
 		return fmt.Errorf("%w: %w", limiter.ErrShard, err)
 	}
 	return err
+}
+
+// seek asks the others before what is known of them is too old.
+func (s *shards) seek(now int64) {
+	const old = int64(othersServe / 2)
+	sought := s.sought.Load()
+	if s.others == nil || now-s.served.Load() < old || now-sought < old || !s.sought.CompareAndSwap(sought, now) {
+		return
+	}
+	s.others()
 }

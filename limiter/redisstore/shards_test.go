@@ -69,3 +69,45 @@ func TestShards_ACallerWhoLeavesSaysNothingOfTheLane(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestShards_OthersAreAskedBeforeTheyAreForgotten: where no request reaches them,
+// nobody else would.
+func TestShards_OthersAreAskedBeforeTheyAreForgotten(t *testing.T) {
+	t.Parallel()
+	now := time.UnixMicro(1_700_000_000_000_000)
+	asked := 0
+	s := shards{now: func() time.Time { return now }, others: func() { asked++ }}
+	_ = s.leave(4, nil)
+	fails := func(want int) {
+		t.Helper()
+		for range 10 {
+			_ = s.leave(3, errDead)
+		}
+		if asked != want {
+			t.Errorf("others were asked %d times, want %d", asked, want)
+		}
+	}
+	fails(0) // one has just answered
+	now = now.Add(othersServe / 2)
+	fails(1)
+	now = now.Add(othersServe / 2)
+	fails(2)
+	_ = s.leave(4, nil)
+	now = now.Add(othersServe/2 - 1)
+	fails(2)
+}
+
+func TestShards_ALaneAilsUntilItAnswers(t *testing.T) {
+	t.Parallel()
+	s := shards{now: time.Now}
+	if s.ails(3) {
+		t.Error("a lane ails that never failed")
+	}
+	_ = s.leave(3, errDead)
+	if !s.ails(3) || s.ails(4) {
+		t.Error("it is another lane that ails")
+	}
+	if _ = s.leave(3, nil); s.ails(3) {
+		t.Error("a lane that answered still ails")
+	}
+}

@@ -46,7 +46,7 @@ func New(client redis.UniversalClient, opts Options) *Store {
 	s.scripts = newScripts(func(source string) string { return source })
 	lanes := 1
 	if s.Clustered() {
-		lanes, s.shards = laneCount, &shards{now: time.Now}
+		lanes, s.shards = laneCount, &shards{now: time.Now, others: s.secondOpinion}
 	}
 	s.lanes = make([]combiner, lanes)
 	for i := range s.lanes {

@@ -248,7 +248,7 @@ func loseReplication(t *testing.T, primary *testkit.Node, replicas ...*testkit.N
 	if err := c.Ping(t.Context()).Err(); err != nil {
 		t.Fatal(err)
 	}
-	if n, err := c.Wait(t.Context(), len(replicas), 2*time.Second).Result(); err != nil || int(n) < len(replicas) {
+	if n, err := c.Wait(t.Context(), len(replicas), patience).Result(); err != nil || int(n) < len(replicas) {
 		t.Fatalf("%d of %d replicas have everything: %v", n, len(replicas), err)
 	}
 	for _, r := range replicas {
