@@ -115,6 +115,9 @@ func (s *Server) policyRoutes(r chi.Router) {
 	view.Get("/policy/drafts/{draft}/parts/{kind}", s.page(s.draftPart))
 	view.Get("/policy/drafts/{draft}/parts/{kind}/{key}", s.page(s.draftPart))
 	view.Get("/policy/drafts/{draft}/source", s.page(s.draftSource))
+	view.Get("/policy/drafts/{draft}/tests", s.page(s.draftTests))
+	view.Get("/policy/drafts/{draft}/simulate", s.page(s.draftSimulate))
+	view.Get("/live/policy/drafts/{draft}/trials/{trial}", s.page(s.trialLive))
 	view.Get("/policy/drafts/{draft}/review", s.page(s.draftReview))
 	view.Get("/policy/versions", s.page(s.versionList))
 	view.Get("/policy/versions/{version}", s.page(s.versionPage))
@@ -127,6 +130,8 @@ func (s *Server) policyRoutes(r chi.Router) {
 	edit.Post("/policy/drafts/{draft}/parts/{kind}/{key}", s.page(s.partSave))
 	edit.Post("/policy/drafts/{draft}/add", s.page(s.draftAdd))
 	edit.Post("/policy/drafts/{draft}/source", s.page(s.draftSaveSource))
+	edit.Post("/policy/drafts/{draft}/tests", s.page(s.draftSaveTests))
+	edit.Post("/policy/drafts/{draft}/simulate", s.page(s.draftTry))
 	edit.Post("/policy/drafts/{draft}/rebase", s.page(s.draftRebase))
 	edit.Post("/policy/drafts/{draft}/delete", s.page(s.draftDelete))
 

@@ -81,6 +81,11 @@ func DraftPartURL(id, kind, key string) string {
 	return u
 }
 
+// TrialLiveURL is a simulation of a draft while it runs.
+func TrialLiveURL(draft, trial string) string {
+	return "/live" + DraftURL(draft) + "/trials/" + url.PathEscape(trial)
+}
+
 // VersionsURL is the list of published versions.
 func VersionsURL() string { return "/policy/versions" }
 
