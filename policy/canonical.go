@@ -33,17 +33,26 @@ func (d *Document) JSON() []byte {
 // YAML says the same as Canonical in YAML, with the fields in the order in which
 // the types name them.
 func (d *Document) YAML() []byte {
-	var b bytes.Buffer
-	enc := yaml.NewEncoder(&b)
-	enc.SetIndent(2)
-	err := enc.Encode(yamlOf(encodeDocument(d.withDefaults())))
-	if err == nil {
-		err = enc.Close()
+	root := encodeDocument(d.withDefaults())
+	if out, ok := writeYAML(root); ok {
+		return out
 	}
+	out, err := libraryYAML(root)
 	if err != nil {
 		return d.JSON() // cannot be for valid UTF-8; JSON is YAML too
 	}
-	return b.Bytes()
+	return out
+}
+
+// libraryYAML has the YAML library write a tree.
+func libraryYAML(root *node) ([]byte, error) {
+	var b bytes.Buffer
+	enc := yaml.NewEncoder(&b)
+	enc.SetIndent(2)
+	if err := enc.Encode(yamlOf(root)); err != nil {
+		return nil, err
+	}
+	return b.Bytes(), enc.Close()
 }
 
 func writeCanonical(b *bytes.Buffer, n *node) {
