@@ -46,9 +46,7 @@ type DecisionSource interface {
 
 // Traffic is what live counts say of the last hour; *usage.Live is one.
 type Traffic interface {
-	// RouteTraffic tells of each route that was met: requests in all and in its
-	// busiest minute, and tenants. since is how much of the hour is known.
-	RouteTraffic() (routes map[string]usage.RouteTraffic, since time.Duration)
+	LastHour() usage.Hour
 }
 
 // PasswordChecker checks passwords of operators who are signed in.
