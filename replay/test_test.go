@@ -43,7 +43,7 @@ func TestTest_WhatHoldsPasses(t *testing.T) {
 			"after: 11999ms, request: POST /login, body: {username: anna}, expect: {refused_by: 'route:login.per-account', retry_in: 1s}",
 			"after: 1ms, request: POST /login, body: {username: anna}",
 		}},
-		"requests are spread from first to last": {free, []string{
+		"requests are spread from first to last": {"{plan: pro}", []string{
 			"send: 20, in: 10s, request: GET /v1/search, expect: {refused_by: no-route, at: 1}",
 			"send: 8, in: 1400ms, request: GET api.example/search, expect: {route: search}", // one comes back every 200 ms
 			"after: 1200ms, send: 8, in: 70ms, request: GET other.example/search, expect: {refused_by: 'shared:search', at: 7}",
