@@ -31,13 +31,21 @@ type RolloutVersions interface {
 	HighestVersion(ctx context.Context) (int64, error)
 	// VersionDigests returns digests by number, of those that exist.
 	VersionDigests(ctx context.Context, numbers []int64) (map[int64]string, error)
+	VersionMark(ctx context.Context, number int64) (VersionMark, error)
+}
+
+// VersionMark is a version without its content.
+type VersionMark struct {
+	Number    int64
+	Digest    string
+	CreatedAt time.Time
 }
 
 // Beat is a heartbeat and how it came.
 type Beat struct {
 	policy.Heartbeat
-	Via    string    // BeatHTTPS or BeatRedis
-	SeenAt time.Time // by the clock of the console that wrote it
+	Via string        // BeatHTTPS or BeatRedis
+	Age time.Duration // since the replica was heard of, by the database's clock
 }
 
 // Ways of a heartbeat.
@@ -51,8 +59,8 @@ const (
 type BeatRows interface {
 	// PutBeats writes those that are newer than what is there.
 	PutBeats(ctx context.Context, via string, beats []Beat) error
-	Beats(ctx context.Context, since time.Time, limit int) ([]Beat, error)
-	DeleteOldBeats(ctx context.Context, before time.Time) error
+	Beats(ctx context.Context, within time.Duration, limit int) ([]Beat, error)
+	DeleteOldBeats(ctx context.Context, older time.Duration) error
 }
 
 // CanaryFeed is a PolicyFeed that also carries a version to few replicas.

@@ -72,6 +72,12 @@ func (t tx) VersionDigests(ctx context.Context, numbers []int64) (map[int64]stri
 	return out, nil
 }
 
+// VersionMark implements console.RolloutVersions.
+func (t tx) VersionMark(ctx context.Context, number int64) (console.VersionMark, error) {
+	r, err := t.q.GetVersionMark(ctx, number)
+	return console.VersionMark{Number: r.Number, Digest: r.Digest, CreatedAt: r.CreatedAt}, absent(err, "version")
+}
+
 // PutBeats implements console.BeatRows.
 func (t tx) PutBeats(ctx context.Context, via string, beats []console.Beat) error {
 	p := gen.PutBeatsParams{Via: via}
@@ -81,20 +87,20 @@ func (t tx) PutBeats(ctx context.Context, via string, beats []console.Beat) erro
 			return fmt.Errorf("encode heartbeat of %s: %w", b.ID, err)
 		}
 		p.Ids, p.Boots = append(p.Ids, b.ID), append(p.Boots, b.Boot)
-		p.Beats, p.Seen = append(p.Beats, string(raw)), append(p.Seen, b.SeenAt)
+		p.Beats, p.AgesMs = append(p.Beats, string(raw)), append(p.AgesMs, b.Age.Milliseconds())
 	}
 	return t.q.PutBeats(ctx, p)
 }
 
 // Beats implements console.BeatRows.
-func (t tx) Beats(ctx context.Context, since time.Time, limit int) ([]console.Beat, error) {
-	rows, err := t.q.ListBeats(ctx, gen.ListBeatsParams{Since: since, MaxRows: int32(limit)})
+func (t tx) Beats(ctx context.Context, within time.Duration, limit int) ([]console.Beat, error) {
+	rows, err := t.q.ListBeats(ctx, gen.ListBeatsParams{WithinMs: within.Milliseconds(), MaxRows: int32(limit)})
 	if err != nil {
 		return nil, err
 	}
 	out := make([]console.Beat, len(rows))
 	for i, r := range rows {
-		out[i] = console.Beat{Via: r.Via, SeenAt: r.SeenAt}
+		out[i] = console.Beat{Via: r.Via, Age: max(time.Duration(r.AgeMs)*time.Millisecond, 0)}
 		if err := json.Unmarshal(r.Beat, &out[i].Heartbeat); err != nil {
 			return nil, fmt.Errorf("decode heartbeat of %s: %w", r.ID, err)
 		}
@@ -103,6 +109,6 @@ func (t tx) Beats(ctx context.Context, since time.Time, limit int) ([]console.Be
 }
 
 // DeleteOldBeats implements console.BeatRows.
-func (t tx) DeleteOldBeats(ctx context.Context, before time.Time) error {
-	return t.q.DeleteOldBeats(ctx, before)
+func (t tx) DeleteOldBeats(ctx context.Context, older time.Duration) error {
+	return t.q.DeleteOldBeats(ctx, older.Milliseconds())
 }

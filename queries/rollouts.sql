@@ -25,16 +25,22 @@ SELECT coalesce(max(number), 0)::bigint AS number FROM policy_versions;
 -- name: ListVersionDigests :many
 SELECT number, digest FROM policy_versions WHERE number = ANY (@numbers::bigint[]);
 
+-- name: GetVersionMark :one
+-- What convergence needs of a version, without its body.
+SELECT number, digest, created_at FROM policy_versions WHERE number = @number;
+
 -- name: PutBeats :exec
--- The newest of each replica and way.
+-- The newest of each replica and way. Ages are in ms. The clock of this server counts, whichever console writes.
 INSERT INTO gateway_beats AS b (id, via, boot, beat, seen_at)
-SELECT unnest(@ids::text[]), @via, unnest(@boots::text[]), unnest(@beats::text[])::json, unnest(@seen::timestamptz[])
+SELECT unnest(@ids::text[]), @via, unnest(@boots::text[]), unnest(@beats::text[])::json,
+  clock_timestamp() - make_interval(secs => unnest(sqlc.arg('ages_ms')::bigint[]) / 1000.0)
 ON CONFLICT (id, via) DO UPDATE SET boot = excluded.boot, beat = excluded.beat, seen_at = excluded.seen_at
 WHERE b.seen_at <= excluded.seen_at;
 
 -- name: ListBeats :many
--- Of replicas that were heard of lately.
-SELECT * FROM gateway_beats WHERE seen_at > @since ORDER BY id, via LIMIT @max_rows;
+-- Of replicas that were heard of within so many ms, with their age in ms.
+SELECT id, via, beat, (extract(epoch FROM clock_timestamp() - seen_at) * 1000)::bigint AS age_ms
+FROM gateway_beats WHERE seen_at > clock_timestamp() - make_interval(secs => sqlc.arg('within_ms')::bigint / 1000.0) ORDER BY id, via LIMIT @max_rows;
 
 -- name: DeleteOldBeats :exec
-DELETE FROM gateway_beats WHERE seen_at < @before::timestamptz;
+DELETE FROM gateway_beats WHERE seen_at < clock_timestamp() - make_interval(secs => sqlc.arg('older_ms')::bigint / 1000.0);

@@ -107,14 +107,6 @@ type DraftWriter struct {
 	Before    []byte
 }
 
-type GatewayBeat struct {
-	ID     string
-	Via    string
-	Boot   string
-	Beat   []byte
-	SeenAt time.Time
-}
-
 type IdempotencyKey struct {
 	ActorID     string
 	Scope       string

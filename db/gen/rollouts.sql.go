@@ -11,11 +11,11 @@ import (
 )
 
 const deleteOldBeats = `-- name: DeleteOldBeats :exec
-DELETE FROM gateway_beats WHERE seen_at < $1::timestamptz
+DELETE FROM gateway_beats WHERE seen_at < clock_timestamp() - make_interval(secs => $1::bigint / 1000.0)
 `
 
-func (q *Queries) DeleteOldBeats(ctx context.Context, before time.Time) error {
-	_, err := q.db.Exec(ctx, deleteOldBeats, before)
+func (q *Queries) DeleteOldBeats(ctx context.Context, olderMs int64) error {
+	_, err := q.db.Exec(ctx, deleteOldBeats, olderMs)
 	return err
 }
 
@@ -106,6 +106,24 @@ func (q *Queries) GetRunningRollout(ctx context.Context) (Rollout, error) {
 	return i, err
 }
 
+const getVersionMark = `-- name: GetVersionMark :one
+SELECT number, digest, created_at FROM policy_versions WHERE number = $1
+`
+
+type GetVersionMarkRow struct {
+	Number    int64
+	Digest    string
+	CreatedAt time.Time
+}
+
+// What convergence needs of a version, without its body.
+func (q *Queries) GetVersionMark(ctx context.Context, number int64) (GetVersionMarkRow, error) {
+	row := q.db.QueryRow(ctx, getVersionMark, number)
+	var i GetVersionMarkRow
+	err := row.Scan(&i.Number, &i.Digest, &i.CreatedAt)
+	return i, err
+}
+
 const highestVersion = `-- name: HighestVersion :one
 SELECT coalesce(max(number), 0)::bigint AS number FROM policy_versions
 `
@@ -155,30 +173,37 @@ func (q *Queries) InsertRollout(ctx context.Context, arg InsertRolloutParams) er
 }
 
 const listBeats = `-- name: ListBeats :many
-SELECT id, via, boot, beat, seen_at FROM gateway_beats WHERE seen_at > $1 ORDER BY id, via LIMIT $2
+SELECT id, via, beat, (extract(epoch FROM clock_timestamp() - seen_at) * 1000)::bigint AS age_ms
+FROM gateway_beats WHERE seen_at > clock_timestamp() - make_interval(secs => $1::bigint / 1000.0) ORDER BY id, via LIMIT $2
 `
 
 type ListBeatsParams struct {
-	Since   time.Time
-	MaxRows int32
+	WithinMs int64
+	MaxRows  int32
 }
 
-// Of replicas that were heard of lately.
-func (q *Queries) ListBeats(ctx context.Context, arg ListBeatsParams) ([]GatewayBeat, error) {
-	rows, err := q.db.Query(ctx, listBeats, arg.Since, arg.MaxRows)
+type ListBeatsRow struct {
+	ID    string
+	Via   string
+	Beat  []byte
+	AgeMs int64
+}
+
+// Of replicas that were heard of within so many ms, with their age in ms.
+func (q *Queries) ListBeats(ctx context.Context, arg ListBeatsParams) ([]ListBeatsRow, error) {
+	rows, err := q.db.Query(ctx, listBeats, arg.WithinMs, arg.MaxRows)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	items := []GatewayBeat{}
+	items := []ListBeatsRow{}
 	for rows.Next() {
-		var i GatewayBeat
+		var i ListBeatsRow
 		if err := rows.Scan(
 			&i.ID,
 			&i.Via,
-			&i.Boot,
 			&i.Beat,
-			&i.SeenAt,
+			&i.AgeMs,
 		); err != nil {
 			return nil, err
 		}
@@ -263,27 +288,28 @@ func (q *Queries) ListVersionDigests(ctx context.Context, numbers []int64) ([]Li
 
 const putBeats = `-- name: PutBeats :exec
 INSERT INTO gateway_beats AS b (id, via, boot, beat, seen_at)
-SELECT unnest($1::text[]), $2, unnest($3::text[]), unnest($4::text[])::json, unnest($5::timestamptz[])
+SELECT unnest($1::text[]), $2, unnest($3::text[]), unnest($4::text[])::json,
+  clock_timestamp() - make_interval(secs => unnest($5::bigint[]) / 1000.0)
 ON CONFLICT (id, via) DO UPDATE SET boot = excluded.boot, beat = excluded.beat, seen_at = excluded.seen_at
 WHERE b.seen_at <= excluded.seen_at
 `
 
 type PutBeatsParams struct {
-	Ids   []string
-	Via   string
-	Boots []string
-	Beats []string
-	Seen  []time.Time
+	Ids    []string
+	Via    string
+	Boots  []string
+	Beats  []string
+	AgesMs []int64
 }
 
-// The newest of each replica and way.
+// The newest of each replica and way. Ages are in ms. The clock of this server counts, whichever console writes.
 func (q *Queries) PutBeats(ctx context.Context, arg PutBeatsParams) error {
 	_, err := q.db.Exec(ctx, putBeats,
 		arg.Ids,
 		arg.Via,
 		arg.Boots,
 		arg.Beats,
-		arg.Seen,
+		arg.AgesMs,
 	)
 	return err
 }
