@@ -180,9 +180,14 @@ func writeLegacy(h FieldSink, v *Verdict) {
 	if l == nil {
 		return
 	}
-	h.Set(fieldLimit, strconv.FormatInt(min(l.Quota, maxInteger), 10))
-	h.Set(fieldRemaining, strconv.FormatInt(left, 10))
-	h.Set(fieldReset, strconv.FormatInt(reset, 10))
+	b := strconv.AppendInt(make([]byte, 0, 3*20), min(l.Quota, maxInteger), 10)
+	first := len(b)
+	b = strconv.AppendInt(b, left, 10)
+	second := len(b)
+	text := string(strconv.AppendInt(b, reset, 10)) // one for all three
+	h.Set(fieldLimit, text[:first])
+	h.Set(fieldRemaining, text[first:second])
+	h.Set(fieldReset, text[second:])
 }
 
 // writeRetiring tells a caller that its key is being replaced: since when

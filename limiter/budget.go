@@ -13,6 +13,7 @@ import (
 type budget struct {
 	caller   context.Context
 	deadline time.Time
+	length   time.Duration // of which it was made
 
 	mu     sync.Mutex
 	timed  context.Context // nil until Done is asked for
@@ -22,8 +23,12 @@ type budget struct {
 
 // WithBudget is a context that ends with ctx, at the latest after d, and that makes a
 // timer only when its Done is asked for. Its method Caller returns ctx. The caller
-// calls end when it is done with it.
+// calls end when it is done with it. A budget that ends before d in any case is ctx
+// itself.
 func WithBudget(ctx context.Context, d time.Duration) (within context.Context, end func()) {
+	if outer, ok := ctx.(*budget); ok && outer.length <= d {
+		return outer, func() {}
+	}
 	b := newBudget(ctx, d)
 	return b, b.end
 }
@@ -41,7 +46,7 @@ func newBudget(caller context.Context, d time.Duration) *budget { //nolint:conte
 	if earlier, ok := caller.Deadline(); ok && earlier.Before(deadline) {
 		deadline = earlier
 	}
-	return &budget{caller: caller, deadline: deadline}
+	return &budget{caller: caller, deadline: deadline, length: d}
 }
 
 // Caller is the context of the request, which knows nothing of the budget.

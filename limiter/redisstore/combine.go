@@ -43,14 +43,46 @@ type waiter struct {
 	held atomic.Int32  // by whom: the caller and the writer; the last one puts it back
 }
 
-// spares are waiters and calls that are used again: they are what a decision
-// would allocate.
-type spares struct{ waiters, calls sync.Pool }
+// spares are waiters, calls and goroutines that are used again: they are what a
+// decision would allocate.
+type spares struct {
+	waiters, calls sync.Pool
+	idle           chan *combiner // to the writers that have nothing to do
+}
 
 func newSpares() *spares {
 	return &spares{
 		waiters: sync.Pool{New: func() any { return &waiter{done: make(chan struct{}, 1)} }},
 		calls:   sync.Pool{New: func() any { return newCall() }},
+		idle:    make(chan *combiner),
+	}
+}
+
+// idleWriter is how long a writer waits for more to do before it ends.
+const idleWriter = time.Second
+
+// start has a writer make the combiner's calls: an idle one, whose stack has grown as
+// far as a call needs, else a new one.
+func (s *spares) start(c *combiner) {
+	select {
+	case s.idle <- c:
+	default:
+		go s.write(c)
+	}
+}
+
+// write is a writer.
+func (s *spares) write(c *combiner) {
+	over := time.NewTimer(idleWriter)
+	defer over.Stop()
+	for {
+		c.write()
+		over.Reset(idleWriter)
+		select {
+		case c = <-s.idle:
+		case <-over.C:
+			return
+		}
 	}
 }
 
@@ -94,7 +126,7 @@ func (c *combiner) take(w *waiter) (limiter.Outcome, error) {
 	if !c.coming && c.writers < c.maxWriters {
 		c.coming = true
 		c.writers++
-		go c.write()
+		c.spares.start(c)
 	}
 	c.mu.Unlock()
 	defer c.spares.release(w)
@@ -140,6 +172,16 @@ func (w *waiter) wait() error {
 	}
 }
 
+// left reports whether the request has ended. It asks the clock once for a whole batch.
+func (w *waiter) left(now time.Time) bool {
+	ctx, is := w.ctx.(timed)
+	deadline, limited := w.ctx.Deadline()
+	if !is || !limited {
+		return w.ctx.Err() != nil
+	}
+	return ctx.Caller().Err() != nil || !now.Before(deadline)
+}
+
 // untimed is a timed context as the client needs it where it has a connection: it
 // looks at the deadline, and gives up waiting for one when the caller does. Waiting for
 // one to be made takes a timer.
@@ -169,7 +211,7 @@ func (c *combiner) alone(w *waiter) (limiter.Outcome, error) {
 	c.mu.Lock()
 	if len(c.queue) > 0 && !c.coming {
 		c.coming = true
-		go c.write()
+		c.spares.start(c)
 	} else {
 		c.writers--
 	}
@@ -194,6 +236,7 @@ func (c *combiner) write() {
 // next takes a batch off the queue, leaving out who has left. When there is
 // none it signs the writer off.
 func (c *combiner) next(batch []*waiter) []*waiter {
+	now := time.Now()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.coming = false
@@ -203,10 +246,10 @@ func (c *combiner) next(batch []*waiter) []*waiter {
 			break
 		}
 		taken++
-		if w.ctx.Err() == nil {
-			batch = append(batch, w)
-		} else {
+		if w.left(now) {
 			c.spares.release(w)
+		} else {
+			batch = append(batch, w)
 		}
 	}
 	rest := copy(c.queue, c.queue[taken:])

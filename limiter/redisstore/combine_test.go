@@ -60,9 +60,19 @@ func ask(ctx context.Context, c *combiner, tenant string) (limiter.Outcome, erro
 	return c.take(w) //nolint:contextcheck // a call lasts as long as its last waiter, not as the first
 }
 
+// bubble runs a test on a clock of its own, until the writers that it made are idle no
+// longer.
+func bubble(t *testing.T, test func(t *testing.T)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		test(t)
+		time.Sleep(2 * idleWriter)
+	})
+}
+
 func TestCombiner_ALoneRequestGoesOutAtOnce(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		slow := newSlowCalls()
 		c := combiner{maxWriters: 2, send: slow.send, spares: newSpares()}
 		start := time.Now()
@@ -78,7 +88,7 @@ func TestCombiner_ALoneRequestGoesOutAtOnce(t *testing.T) {
 
 func TestCombiner_WhatGathersGoesIntoTheNextCall(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		slow := newSlowCalls()
 		c := combiner{maxWriters: 2, send: slow.send, spares: newSpares()}
 		var wg sync.WaitGroup
@@ -118,7 +128,7 @@ func TestCombiner_WhatGathersGoesIntoTheNextCall(t *testing.T) {
 
 func TestCombiner_EachRequestGetsItsOwnAnswer(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		slow := newSlowCalls()
 		c := combiner{maxWriters: 1, send: slow.send, spares: newSpares()}
 		units := make([]int64, 11)
@@ -146,7 +156,7 @@ func TestCombiner_EachRequestGetsItsOwnAnswer(t *testing.T) {
 // nor takes them with it, and one that left before the call is not charged.
 func TestCombiner_AWaiterLeavesAtItsOwnDeadline(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		slow := newSlowCalls()
 		c := combiner{maxWriters: 1, send: slow.send, spares: newSpares()}
 		results := make(chan string, 3)
@@ -183,7 +193,7 @@ func TestCombiner_AWaiterLeavesAtItsOwnDeadline(t *testing.T) {
 // does not end the call for those that were put together with it.
 func TestCombiner_ACallLastsAsLongAsItsLastWaiter(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		slow := newSlowCalls()
 		c := combiner{maxWriters: 1, send: slow.send, spares: newSpares()}
 		go func() { _, _ = ask(t.Context(), &c, "a") }()
@@ -209,7 +219,7 @@ func TestCombiner_ACallLastsAsLongAsItsLastWaiter(t *testing.T) {
 
 func TestCombiner_AFailedCallIsReportedOnce(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		slow := newSlowCalls()
 		c := combiner{maxWriters: 1, send: slow.send, spares: newSpares()}
 		broken := errors.New("broken")
@@ -253,7 +263,7 @@ func (d deadlineOnly) Done() <-chan struct{}       { d.asked.Add(1); return d.Co
 
 func TestCombiner_AWaiterKeepsADeadlineThatHasNoTimer(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		slow := newSlowCalls()
 		c := combiner{maxWriters: 1, send: slow.send, spares: newSpares()}
 		var asked atomic.Int64
