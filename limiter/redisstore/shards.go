@@ -73,6 +73,15 @@ func (s *shards) leave(lane int, err error) error {
 	return s.mark(now, err)
 }
 
+// left marks the error of a request whose time was up before its call had ended:
+// how that one ends is not known yet, and counts then.
+func (s *shards) left(err error) error {
+	if !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, limiter.ErrShard) {
+		return err
+	}
+	return s.mark(s.now().UnixNano(), err)
+}
+
 // ails reports whether the lane did not answer last time.
 func (s *shards) ails(lane int) bool { return s.lanes[lane].failures.Load() > 0 }
 

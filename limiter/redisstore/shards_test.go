@@ -111,3 +111,25 @@ func TestShards_ALaneAilsUntilItAnswers(t *testing.T) {
 		t.Error("a lane that answered still ails")
 	}
 }
+
+// TestShards_WhoseTimeIsUpBeforeTheCallEndsBlamesTheShardToo, or the breaker would
+// open for all before the call has ended.
+func TestShards_WhoseTimeIsUpBeforeTheCallEndsBlamesTheShardToo(t *testing.T) {
+	t.Parallel()
+	now := time.UnixMicro(1_700_000_000_000_000)
+	s := shards{now: func() time.Time { return now }}
+	_ = s.leave(4, nil)
+	if err := s.left(context.DeadlineExceeded); !errors.Is(err, limiter.ErrShard) || !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("another lane has just answered: %v", err)
+	}
+	if err := s.left(context.Canceled); errors.Is(err, limiter.ErrShard) {
+		t.Errorf("a caller who leaves: %v", err)
+	}
+	if s.ails(3) {
+		t.Error("the lane ails although its call is under way")
+	}
+	now = now.Add(othersServe)
+	if err := s.left(context.DeadlineExceeded); errors.Is(err, limiter.ErrShard) {
+		t.Errorf("nobody has answered for a while: %v", err)
+	}
+}

@@ -82,7 +82,11 @@ func (s *Store) Take(ctx context.Context, d *limiter.Draw) (limiter.Outcome, err
 func (s *Store) takeIn(ctx context.Context, lane int, d *limiter.Draw, flags byte) (limiter.Outcome, error) {
 	w := s.spares.waiter(ctx)
 	s.keys.pack(&w.req, d, flags)
-	return s.lanes[lane].take(w) //nolint:contextcheck // a call lasts as long as its last waiter, not as the first
+	out, err := s.lanes[lane].take(w) //nolint:contextcheck // a call lasts as long as its last waiter, not as the first
+	if err != nil && s.shards != nil {
+		err = s.shards.left(err)
+	}
+	return out, err
 }
 
 // sender makes the decision calls of a lane.
