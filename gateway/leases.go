@@ -14,7 +14,9 @@ func (g *Gateway) keep(in *Inbound, d *drawing, answer *limiter.Decision, v *Ver
 	if !answer.Allowed || in.Peek {
 		return
 	}
-	v.leases, v.release = answer.Leases, g.releaseNow
+	if v.leases = answer.Leases; len(v.leases) > 0 {
+		v.release = g.releaseNow
+	}
 	if v.Route.Route.SettleHeader != "" && !answer.Degraded {
 		spent := answer.Spent(&d.draw)
 		v.spent, v.reserve, v.settleID = &spent, v.Cost, rand.Text()
