@@ -231,6 +231,20 @@ func (s *meteredStore) Release(ctx context.Context, leases []limiter.Lease) erro
 	return err
 }
 
+// AmendAt is Amend that says when.
+func (s *meteredStore) AmendAt(ctx context.Context, id string, corrections []limiter.Amendment) (int64, error) {
+	at, err := limiter.AmendAt(ctx, s.Store, id, corrections)
+	s.count(err)
+	return at, err
+}
+
+// ReleaseAt is Release that says when.
+func (s *meteredStore) ReleaseAt(ctx context.Context, leases []limiter.Lease) (int64, error) {
+	at, err := limiter.ReleaseAt(ctx, s.Store, leases)
+	s.count(err)
+	return at, err
+}
+
 func (s *meteredStore) count(err error) {
 	if err == nil || errors.Is(err, limiter.ErrCharges) { // the question's fault, not the store's
 		return

@@ -47,6 +47,7 @@ type denial struct {
 	mark     uint64 // taken before the store was asked, so that answers under way are forgotten too
 	sent     int64  // local µs before the store was asked
 	received int64  // local µs after it answered
+	store    int64  // the store's µs when it answered
 	until    int64  // local µs after which the entry says nothing
 	numbers  policy.Numbers
 	units    int64 // level of the bucket when it refused
@@ -184,6 +185,10 @@ func (e *denial) level(now, cost, wait int64) Level {
 	units := min(e.units+max(0, now-e.received)*e.numbers.Tokens, cost*e.numbers.Period-1)
 	return Level{Units: units, WaitMicros: wait}
 }
+
+// storeAt is the store's clock at a local time, or a little less: the answer was on
+// its way for a while.
+func (e *denial) storeAt(now int64) int64 { return e.store + max(0, now-e.received) }
 
 // refuses reports whether the quota's counter has no room for the cost.
 func (e *denial) refuses(q *Quota) bool { return e.most == q.Cap() && q.Cost > e.most-e.used }

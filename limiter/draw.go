@@ -151,6 +151,7 @@ type QuotaLevel struct {
 type Outcome struct {
 	Admitted  bool
 	NowMicros int64 // store's clock, Unix µs
+	Order     int32 // place among the draws that it decided in the same call, from 0
 	Levels    []Level
 	Slots     []SlotLevel
 	Quotas    []QuotaLevel

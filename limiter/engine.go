@@ -49,6 +49,9 @@ type Config struct {
 	// OnIncident is told of each incident when it begins (End is zero) and when
 	// it has ended. It must not block.
 	OnIncident func(Incident)
+	// OnRelease is told of leases that the store was asked to end, those of others
+	// included, and when it did, by its clock in Unix µs. It must not block.
+	OnRelease func(leases []Lease, atMicros int64)
 	// OnModeChange is told when decisions begin (true) or cease (false) to be
 	// made without the store. Calls come one at a time and in order, from
 	// whatever goroutine caused the change; it must not block.
@@ -136,6 +139,9 @@ func (c *Config) fillDefaults() {
 	}
 	if c.OnIncident == nil {
 		c.OnIncident = func(Incident) {}
+	}
+	if c.OnRelease == nil {
+		c.OnRelease = func([]Lease, int64) {}
 	}
 	if c.OnModeChange == nil {
 		c.OnModeChange = func(bool) {}

@@ -54,7 +54,7 @@ func (l *Limiter) ReleaseLeases(ctx context.Context, leases []Lease) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, l.cfg.Budget)
 	defer cancel()
-	if err := l.cfg.Store.Release(ctx, leases); err != nil {
+	if err := l.release(ctx, leases); err != nil {
 		return fmt.Errorf("release: %w", err)
 	}
 	return nil

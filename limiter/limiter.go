@@ -105,8 +105,9 @@ type Decision struct {
 	Slots            []SlotLevel
 	Quotas           []QuotaLevel
 	Leases           []Lease // of the slots that the request now holds, shadows included
-	NowMicros        int64
-	RetryAfterMicros int64 // exact; 0 when there is nothing to wait for, or nobody knows (concurrency)
+	NowMicros        int64   // when it was decided, by the store's clock; of a cached refusal never later than it was
+	Order            int32   // among decisions that the store made in one call, and so at the same time
+	RetryAfterMicros int64   // exact; 0 when there is nothing to wait for, or nobody knows (concurrency)
 	peeked           bool
 }
 

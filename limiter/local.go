@@ -64,7 +64,8 @@ func (l *Limiter) cachedRefusal(draw *Draw, now int64) (Decision, bool) {
 	d := Decision{Deciding: -1, Cached: true}
 	var v verdict
 	for i := range draw.Charges {
-		if level, refuses := l.deniedCharge(&draw.Charges[i], now); refuses {
+		if level, at, refuses := l.deniedCharge(&draw.Charges[i], now); refuses {
+			d.asOf(at)
 			if d.Levels == nil {
 				d.Levels = unknownLevels(len(draw.Charges))
 			}
@@ -73,7 +74,8 @@ func (l *Limiter) cachedRefusal(draw *Draw, now int64) (Decision, bool) {
 		}
 	}
 	for i := range draw.Quotas {
-		if used, refuses := l.deniedQuota(&draw.Quotas[i], now); refuses {
+		if used, at, refuses := l.deniedQuota(&draw.Quotas[i], now); refuses {
+			d.asOf(at)
 			if d.Quotas == nil {
 				d.Quotas = make([]QuotaLevel, len(draw.Quotas))
 			}
@@ -88,42 +90,49 @@ func (l *Limiter) cachedRefusal(draw *Draw, now int64) (Decision, bool) {
 		d.Levels = unknownLevels(len(draw.Charges))
 	}
 	v.decide(&d)
-	d.NowMicros = l.storeClock.micros(now)
 	return d, true
 }
 
-func (l *Limiter) deniedCharge(c *Charge, now int64) (Level, bool) {
+// asOf notes what an entry of the deny cache says of the time: the earliest counts.
+func (d *Decision) asOf(at int64) {
+	if d.NowMicros == 0 || at < d.NowMicros {
+		d.NowMicros = at
+	}
+}
+
+// deniedCharge is the level of a bucket that refuses, as of the store's time at.
+func (l *Limiter) deniedCharge(c *Charge, now int64) (level Level, at int64, refuses bool) {
 	if c.Shadow {
-		return Level{}, false
+		return Level{}, 0, false
 	}
 	n, leased := l.numbersOf(c)
 	if leased {
 		if s := l.slices.of(c, now, false); s != nil && s.holds(c.Cost, now) {
-			return Level{}, false
+			return Level{}, 0, false
 		}
 	}
 	key := denyKey{row: c.Row, hash: c.Hash}
 	e := l.denied.find(&key, now)
 	if e == nil {
-		return Level{}, false
+		return Level{}, 0, false
 	}
 	wait := e.wait(now, c.Cost, n)
 	if wait == 0 {
-		return Level{}, false
+		return Level{}, 0, false
 	}
-	return e.level(now, c.Cost, wait), true
+	return e.level(now, c.Cost, wait), e.storeAt(now), true
 }
 
-func (l *Limiter) deniedQuota(q *Quota, now int64) (used int64, refuses bool) {
+func (l *Limiter) deniedQuota(q *Quota, now int64) (used, at int64, refuses bool) {
 	if q.Shadow {
-		return 0, false
+		return 0, 0, false
 	}
 	key := denyKey{row: q.Row, hash: q.Hash, start: q.Start, quota: true}
 	e := l.denied.find(&key, now)
 	if e == nil || !e.refuses(q) {
-		return 0, false
+		return 0, 0, false
 	}
-	return e.used, true
+	return e.used, e.storeAt(now), true
 }
 
 // remember keeps what an answer says of buckets that cannot pay the same again, and
@@ -144,7 +153,7 @@ func (l *Limiter) remember(a *asking, req *Request, r reply, mark uint64) {
 			last := min(l.remembered(req, c), UntilFull(level.Units, c.Numbers))
 			l.denied.put(&denial{
 				key: key, mark: mark, sent: r.sent, received: r.received, until: r.sent + last,
-				numbers: c.Numbers, units: level.Units,
+				numbers: c.Numbers, units: level.Units, store: r.out.NowMicros,
 			})
 		}
 	}
@@ -156,7 +165,7 @@ func (l *Limiter) remember(a *asking, req *Request, r reply, mark uint64) {
 		l.denied.put(&denial{
 			key:  denyKey{row: q.Row, hash: q.Hash, start: q.Start, quota: true},
 			mark: mark, sent: r.sent, received: r.received, until: r.sent + denyShortMicros,
-			used: level.Used, most: q.Cap(),
+			used: level.Used, most: q.Cap(), store: r.out.NowMicros,
 		})
 	}
 }

@@ -2,7 +2,7 @@ package limiter
 
 // decision reads the store's answer in the terms of the request.
 func (a *asking) decision(req *Request, out Outcome) Decision {
-	d := Decision{Allowed: out.Admitted, NowMicros: out.NowMicros, Deciding: -1, peeked: req.Peek}
+	d := Decision{Allowed: out.Admitted, NowMicros: out.NowMicros, Order: out.Order, Deciding: -1, peeked: req.Peek}
 	a.expand(req, out, &d)
 	if req.Peek {
 		d.Allowed = true

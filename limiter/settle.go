@@ -17,23 +17,31 @@ const dayMicros = 24 * 60 * 60 * 1_000_000
 // available on this replica at once, elsewhere within a second. Its error wraps
 // ErrStore: it is then unknown whether it took effect.
 func (l *Limiter) Settle(ctx context.Context, id string, draw *Draw, delta int64) error {
+	_, err := l.SettleAt(ctx, id, draw, delta)
+	return err
+}
+
+// SettleAt is Settle that says when the store did it, by its clock in Unix µs; 0 when
+// the store did nothing (there is nothing to correct, or the id is known already) or
+// does not tell.
+func (l *Limiter) SettleAt(ctx context.Context, id string, draw *Draw, delta int64) (at int64, err error) {
 	corrections := l.corrections(draw, delta)
 	if len(corrections) == 0 {
-		return nil
+		return 0, nil
 	}
 	if l.Degraded() {
-		return fmt.Errorf("settle: %w: it is not being asked", ErrStore)
+		return 0, fmt.Errorf("settle: %w: it is not being asked", ErrStore)
 	}
 	ctx, cancel := context.WithTimeout(ctx, l.cfg.Budget)
 	defer cancel()
-	if err := l.cfg.Store.Amend(ctx, id, corrections); err != nil {
-		return fmt.Errorf("settle: %w", err)
+	if at, err = AmendAt(ctx, l.cfg.Store, id, corrections); err != nil {
+		return 0, fmt.Errorf("settle: %w", err)
 	}
 	l.counts.settled.Add(1)
 	for i := range corrections {
 		l.denied.forget(&corrections[i].Row)
 	}
-	return nil
+	return at, nil
 }
 
 func (l *Limiter) corrections(draw *Draw, delta int64) []Amendment {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 
 	"github.com/headgate/headgate/limiter"
 )
@@ -32,21 +33,34 @@ const lanesAtOnce = 8
 // ctx. In a Cluster an id is remembered by each lane, so a call that failed in
 // one may be made again.
 func (s *Store) Amend(ctx context.Context, id string, corrections []limiter.Amendment) error {
+	_, err := s.AmendAt(ctx, id, corrections)
+	return err
+}
+
+// AmendAt is Amend that says when: the latest time, where several lanes were asked.
+func (s *Store) AmendAt(ctx context.Context, id string, corrections []limiter.Amendment) (int64, error) {
 	if err := limiter.CheckAmendments(id, corrections); err != nil {
-		return storeError("amend", err)
+		return 0, storeError("amend", err)
 	}
 	plain := make([]correction, len(corrections))
 	for i := range corrections {
 		plain[i].Amendment = corrections[i]
 	}
-	if err := s.correct(ctx, id, plain); err != nil {
-		return storeError("amend", err)
+	at, err := s.correctAt(ctx, id, plain)
+	if err != nil {
+		return 0, storeError("amend", err)
 	}
-	return nil
+	return at, nil
 }
 
 func (s *Store) correct(ctx context.Context, id string, corrections []correction) error {
-	return s.byLane(ctx, len(corrections), func(i int) limiter.Row { return corrections[i].Row },
+	_, err := s.correctAt(ctx, id, corrections)
+	return err
+}
+
+func (s *Store) correctAt(ctx context.Context, id string, corrections []correction) (int64, error) {
+	var done latest
+	err := s.byLane(ctx, len(corrections), func(i int) limiter.Row { return corrections[i].Row },
 		func(ctx context.Context, lane int, mine []int) error {
 			a := newAmend()
 			for _, i := range mine {
@@ -55,9 +69,22 @@ func (s *Store) correct(ctx context.Context, id string, corrections []correction
 			if id != "" {
 				a.mark(func(b []byte) []byte { return s.keys.appendMark(b, lane, id) })
 			}
-			_, err := s.amendIn(ctx, lane, a)
+			answer, err := s.amendIn(ctx, lane, a)
+			if err == nil && !answer.seen {
+				done.note(answer.at)
+			}
 			return err
 		})
+	return done.at.Load(), err
+}
+
+// latest is the latest of several times, noted by several goroutines.
+type latest struct{ at atomic.Int64 }
+
+func (l *latest) note(at int64) {
+	for old := l.at.Load(); at > old && !l.at.CompareAndSwap(old, at); old = l.at.Load() {
+		continue // somebody else noted another one
+	}
 }
 
 // Renew lets each lease last for its hold from now on, in the order given within
@@ -74,7 +101,7 @@ func (s *Store) Renew(ctx context.Context, leases []limiter.Lease) ([]bool, erro
 		}
 		answer, err := s.amendIn(ctx, lane, a)
 		for at, i := range mine {
-			held[i] = err == nil && answer[at] == 1
+			held[i] = err == nil && answer.held[at] == 1
 		}
 		return err
 	})
@@ -86,21 +113,31 @@ func (s *Store) Renew(ctx context.Context, leases []limiter.Lease) ([]bool, erro
 
 // Release ends leases.
 func (s *Store) Release(ctx context.Context, leases []limiter.Lease) error {
+	_, err := s.ReleaseAt(ctx, leases)
+	return err
+}
+
+// ReleaseAt is Release that says when: the latest time, where several lanes were asked.
+func (s *Store) ReleaseAt(ctx context.Context, leases []limiter.Lease) (int64, error) {
 	if err := limiter.CheckLeases(leases); err != nil {
-		return storeError("release", err)
+		return 0, storeError("release", err)
 	}
+	var done latest
 	err := s.onLeases(ctx, leases, func(ctx context.Context, lane int, mine []int) error {
 		a := newAmend()
 		for _, i := range mine {
 			s.keys.packLease(&a.request, &leases[i], false)
 		}
-		_, err := s.amendIn(ctx, lane, a)
+		answer, err := s.amendIn(ctx, lane, a)
+		if err == nil {
+			done.note(answer.at)
+		}
 		return err
 	})
 	if err != nil {
-		return storeError("release", err)
+		return 0, storeError("release", err)
 	}
-	return nil
+	return done.at.Load(), nil
 }
 
 func (s *Store) onLeases(ctx context.Context, leases []limiter.Lease, do func(context.Context, int, []int) error) error {
@@ -164,31 +201,42 @@ func (a *amend) mark(write func(b []byte) []byte) {
 	a.refs = append(a.refs, ref{part: otherKeys, at: -1, from: from, end: len(a.text)})
 }
 
-// amendIn makes one call, and returns a byte per renewal.
-func (s *Store) amendIn(ctx context.Context, lane int, a *amend) (string, error) {
+// amended is the answer of amend.lua.
+type amended struct {
+	at   int64  // the store's µs
+	seen bool   // the id was known: nothing was done
+	held string // a byte per renewal
+}
+
+// amendIn makes one call.
+func (s *Store) amendIn(ctx context.Context, lane int, a *amend) (amended, error) {
 	c := newCall()
 	c.add(&a.request)
 	c.finish()
 	c.arg[2] = a.marked
 	text, err := s.run(ctx, lane%len(s.lanes), &s.scripts.amend, c.keys[:], c.arg)
 	if err != nil {
-		return "", err
+		return amended{}, err
 	}
 	return openAmended(text, a.shape.slots)
 }
 
-// openAmended checks the answer of amend.lua and returns its bytes per renewal.
-func openAmended(text string, renewals int) (string, error) {
+// openAmended checks the answer of amend.lua.
+func openAmended(text string, renewals int) (amended, error) {
 	if len(text) < 9 {
-		return "", fmt.Errorf("%w: %d bytes", errReply, len(text))
+		return amended{}, fmt.Errorf("%w: %d bytes", errReply, len(text))
+	}
+	head, err := openReply(text[:8], 8)
+	if err != nil {
+		return amended{}, err
 	}
 	switch status := text[8]; {
 	case status == amendBroken && len(text) == 9:
-		return "", errRow
+		return amended{}, errRow
 	case status == amendSeen && len(text) == 9, status == amendDone && len(text) == 9+renewals:
-		return text[9:], nil
+		return amended{at: head.nowMicros, seen: status == amendSeen, held: text[9:]}, nil
 	default:
-		return "", fmt.Errorf("%w: status %d, %d bytes", errReply, status, len(text))
+		return amended{}, fmt.Errorf("%w: status %d, %d bytes", errReply, status, len(text))
 	}
 }
 

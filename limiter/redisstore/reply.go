@@ -33,6 +33,7 @@ var errRow = fmt.Errorf("%w: it holds another type", limiter.ErrRow)
 // reply reads a script's answer, request by request in the order of add.
 type reply struct {
 	nowMicros int64
+	order     int32 // of the next request
 	rest      string
 	bad       bool            // a number that the script cannot have meant
 	levels    []limiter.Level // room for those of all requests
@@ -55,7 +56,8 @@ func openReply(text string, length int) (reply, error) {
 // next is the outcome of the next request.
 func (r *reply) next(s shape) (limiter.Outcome, error) {
 	status := r.byte(statusBroken)
-	out := limiter.Outcome{Admitted: status == statusAdmitted, NowMicros: r.nowMicros}
+	out := limiter.Outcome{Admitted: status == statusAdmitted, NowMicros: r.nowMicros, Order: r.order}
+	r.order++
 	if s.charges > len(r.levels) {
 		r.levels = make([]limiter.Level, s.charges)
 	}

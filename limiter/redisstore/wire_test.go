@@ -165,13 +165,16 @@ func FuzzReply(f *testing.F) {
 
 // FuzzAmended: the other decoder.
 func FuzzAmended(f *testing.F) {
-	f.Add("12345678\x01", 0)
-	f.Add("12345678\x01\x01\x00", 2)
-	f.Add("12345678\x02", 3)
+	f.Add("123456\x00\x00\x01", 0)
+	f.Add("123456\x00\x00\x01\x01\x00", 2)
+	f.Add("123456\x00\x00\x02", 3)
 	f.Fuzz(func(t *testing.T, text string, renewals int) {
-		held, err := openAmended(text, renewals)
-		if err == nil && len(held) != 0 && len(held) != renewals {
+		answer, err := openAmended(text, renewals)
+		if held := answer.held; err == nil && len(held) != 0 && len(held) != renewals {
 			t.Fatalf("%d bytes for %d renewals", len(held), renewals)
+		}
+		if err == nil && (answer.at < 0 || answer.at >= policy.MaxUnits) {
+			t.Fatalf("a time of %d", answer.at)
 		}
 	})
 }

@@ -173,7 +173,7 @@ func (tr *trace) take() error {
 	if err != nil {
 		return err
 	}
-	return tr.compare(d, got)
+	return tr.compare(d, got, 0)
 }
 
 func (tr *trace) takeTogether() error {
@@ -186,15 +186,17 @@ func (tr *trace) takeTogether() error {
 		if errs[i] != nil {
 			return errs[i]
 		}
-		if err := tr.compare(d, got[i]); err != nil {
+		if err := tr.compare(d, got[i], int32(i)); err != nil {
 			return fmt.Errorf("draw %d of %d together: %w", i, len(draws), err)
 		}
 	}
 	return nil
 }
 
-func (tr *trace) compare(d *limiter.Draw, got limiter.Outcome) error {
+// compare wants the model's answer, and the draw's place in its call.
+func (tr *trace) compare(d *limiter.Draw, got limiter.Outcome, order int32) error {
 	want := tr.model.Decide(tr.Clock.Now(), d)
+	want.Order = order
 	tr.wait = largestWait(want)
 	return differs(*d, got, want)
 }
