@@ -10,7 +10,8 @@ import (
 // Store holds the shared state and decides a request as a whole: everything is
 // taken or nothing. Implementations are safe for concurrent use. Every error wraps
 // ErrStore and means that the outcome is unknown: the store was not asked, or did
-// not answer within ctx. A caller never repeats a call that failed.
+// not answer within ctx. A caller never repeats a call that failed. One of which a
+// part serves may wrap a PartialError.
 type Store interface {
 	// Take decides. It keeps nothing of d.
 	Take(ctx context.Context, d *Draw) (Outcome, error)

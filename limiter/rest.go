@@ -49,7 +49,9 @@ func (l *Limiter) decideWithout(ctx context.Context, req *Request, a *asking, pa
 	l.deliverClaims(a, r)
 	l.remember(a, req, r, f.mark)
 	exact := a.decision(req, r.out)
-	l.keeper.soon(exact.lostLeases(&req.Draw), r.received)
+	if lost := exact.lostLeases(&req.Draw); len(lost) > 0 {
+		l.keeper.soon(lost, r.received)
+	}
 	if !exact.Allowed {
 		paid.refund()
 		return exact

@@ -102,4 +102,7 @@
 //     before it refused reports Unknown levels; what earlier lanes spent is given
 //     back by Amend and Release soon after. The suite keeps to one lane where it
 //     compares answers, see World.Lane.
+//  24. When a lane does not answer and others are left, Take fails with a
+//     limiter.PartialError. Its Rest goes on with the lanes that were not asked; what
+//     lies in the failed one is Unknown in the outcome.
 package storetest
