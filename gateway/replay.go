@@ -123,6 +123,9 @@ func (v *Verdict) Kept() Kept { return Kept{v.leases, v.spent, v.reserve} }
 // Empty reports whether there is nothing to end or to correct.
 func (k *Kept) Empty() bool { return len(k.leases) == 0 && k.spent == nil }
 
+// Holds reports whether it has places that End gives back.
+func (k *Kept) Holds() bool { return len(k.leases) > 0 }
+
 // Renew lets the places be held until End, as they are while a request is under way.
 func (r *Replayer) Renew(k *Kept) error {
 	for i := range k.leases {
