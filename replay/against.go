@@ -20,7 +20,6 @@ const (
 type against struct {
 	versions map[int64]*compared
 	warmUp   int64           // µs after which a bucket's level says nothing of the time before
-	begin    int64           // of the log
 	leased   int64           // differences by limits of which gateways held slices
 	counted  map[string]bool // leased limits
 	everyone map[string]bool // limits per global, which gateways of a Cluster may lease
@@ -30,6 +29,7 @@ type against struct {
 // compared is what one version decided.
 type compared struct {
 	first   int64
+	whole   bool // no other version decided before it
 	differs int64
 	late    int64 // of them after the warm-up
 }
@@ -62,15 +62,12 @@ func newAgainst(live *policy.Compiled) against {
 
 // entry compares one decision that the store made.
 func (a *against) entry(e *decisionlog.Entry, live *outcome) {
-	if a.begin == 0 {
-		a.begin = e.At
-	}
 	v := a.versions[e.Policy]
 	if v == nil {
 		if len(a.versions) >= maxVersions {
 			delete(a.versions, a.lowest())
 		}
-		v = &compared{first: e.At}
+		v = &compared{first: e.At, whole: len(a.versions) == 0}
 		a.versions[e.Policy] = v
 	}
 	// The deny cache knows some of the limits only: another one may have decided.
@@ -113,7 +110,7 @@ func (a *against) tell(f *folder) int64 {
 		return 0
 	}
 	differs := v.differs
-	if f.c.log.gaps || v.first != a.begin {
+	if f.c.log.gaps || !v.whole {
 		differs = v.late
 		f.notef("The log does not show what was in the buckets when version %d began to decide in it. The replay begins with full ones, and is compared with what was decided from %v later on.",
 			version, time.Duration(a.warmUp)*time.Microsecond)
