@@ -175,7 +175,9 @@ type FeedState struct {
 	BodyMissing bool   // the head names a version whose body is gone: publish it again
 	Canary      int64  // version that is offered to a few replicas; 0 when none is
 	CanaryTag   string // of its record, see Canary.Tag
-	Directory   Place  // Epoch "" while the directory is absent or being filled
+	// CanaryBodyMissing says that its body is gone: offer it again.
+	CanaryBodyMissing bool
+	Directory         Place // Epoch "" while the directory is absent or being filled
 	// Servers names the histories of the servers that hold it all; it changes when
 	// one restarts or a replica takes over, which may have lost the last writes.
 	// "" when the servers do not say. Compared is what it was when every record

@@ -38,23 +38,15 @@ func (p *Publisher) DropCanary(ctx context.Context) error {
 // ReadPolicy returns the version that Redis offers, as it stands there, the zero
 // SignedPolicy when there is none. Nothing of it is verified.
 func (p *Publisher) ReadPolicy(ctx context.Context) (policy.SignedPolicy, error) {
-	head, err := p.cfg.Client.HMGet(ctx, p.keys.policyHead(), "version", "digest", "parent", "signer", "signature", "issued").Result()
+	h, _, err := p.watch(ctx)
 	if err != nil {
 		return policy.SignedPolicy{}, fmt.Errorf("read head: %w", err)
 	}
-	fields := make([]string, 7)
-	for i, v := range head {
-		fields[i], _ = v.(string)
-	}
-	if fields[0] == "" {
+	if h.offer.Version == 0 {
 		return policy.SignedPolicy{}, nil
 	}
-	h, err := decodeHead(fields)
-	if err != nil {
-		return policy.SignedPolicy{}, err
-	}
 	body, err := p.cfg.Client.GetRange(ctx, p.keys.policyBody(h.offer.Version), 0, maxBody).Bytes()
-	if err != nil {
+	if err != nil && !isReply(err) {
 		return policy.SignedPolicy{}, fmt.Errorf("read body of version %d: %w", h.offer.Version, err)
 	}
 	h.offer.Body = body

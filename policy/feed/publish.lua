@@ -2,8 +2,8 @@
 -- It ends a canary that it reaches or overtakes.
 -- KEYS: head, body of this version, bell, canary
 -- ARGV: version, digest, parent, signer, signature, issued, body, epoch to use
---       if there is none, prefix of body keys, bodies to keep, 1 to write over
---       the same version with another digest
+--       if there is none, prefix of body keys, bodies to keep, version and digest
+--       of a head that may be written over whatever its number ('' for none)
 -- Returns published, same, went-back or conflict.
 local head = KEYS[1]
 local function endCanary(bodies)
@@ -25,11 +25,23 @@ local kind = redis.call('TYPE', head).ok
 if kind ~= 'hash' and kind ~= 'none' then
   redis.call('DEL', head)
 end
+if kind == 'hash' and redis.call('HSTRLEN', head, 'epoch') > 256 then
+  redis.call('HDEL', head, 'epoch')
+end
 local held = redis.call('HMGET', head, 'version', 'digest', 'signer', 'signature', 'bodies')
-local version, now = tonumber(ARGV[1]), tonumber(held[1] or '')
+local version = tonumber(ARGV[1])
+local now = string.match(held[1] or '', '^%d+$') and tonumber(held[1])
 local result = 'published'
-if now and (now ~= math.floor(now) or now < 1 or now > 9007199254740992) then
+if now and (now < 1 or now > 9007199254740992) then
   now = nil -- not a version that a console ever wrote
+end
+for _, field in ipairs({ 'version', 'digest', 'parent', 'signer', 'signature', 'issued', 'epoch' }) do
+  if now and redis.call('HSTRLEN', head, field) > 256 then
+    now = nil -- nor this
+  end
+end
+if now and string.format('%.0f', now) .. ' ' .. (held[2] or '') == ARGV[11] then
+  now = nil -- somebody else wrote it, as the console has found out
 end
 if now and now > version then
   return 'went-back'
@@ -43,7 +55,7 @@ if now and now == version then
       return 'same'
     end
     result = 'same'
-  elseif ARGV[11] ~= '1' then
+  else
     return 'conflict'
   end
 end

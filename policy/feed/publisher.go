@@ -8,11 +8,10 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"github.com/redis/go-redis/v9"
 
 	"github.com/headgate/headgate/policy"
 )
@@ -53,21 +52,24 @@ func NewPublisher(cfg Config) (*Publisher, error) {
 // version) or conflict (the same version with another digest); the last two
 // have changed nothing.
 func (p *Publisher) PublishPolicy(ctx context.Context, s policy.SignedPolicy) (string, error) {
-	return p.publish(ctx, s, false)
+	return p.publish(ctx, s, "")
 }
 
-// RestorePolicy is PublishPolicy that also writes over the same version with
-// another digest: for a console that knows its version to be the right one, when
-// somebody else has written to Redis. A higher version there is an error.
-func (p *Publisher) RestorePolicy(ctx context.Context, s policy.SignedPolicy) error {
-	result, err := p.publish(ctx, s, true)
-	if err == nil && result == "went-back" {
-		err = fmt.Errorf("restore version %d: Redis has a higher one", s.Version)
+// RestorePolicy is PublishPolicy that also writes over a head with the same
+// version or a higher one, as long as it is the given foreign one: for a console
+// that knows its version to be the right one, when somebody else has written to
+// Redis. Any other head in its way is an error.
+func (p *Publisher) RestorePolicy(ctx context.Context, s, foreign policy.SignedPolicy) error {
+	result, err := p.publish(ctx, s, strconv.FormatInt(foreign.Version, 10)+" "+foreign.Digest)
+	if err == nil && (result == "went-back" || result == "conflict") {
+		err = fmt.Errorf("restore version %d: Redis has another one by now", s.Version)
 	}
 	return err
 }
 
-func (p *Publisher) publish(ctx context.Context, s policy.SignedPolicy, over bool) (string, error) {
+// publish writes a version. over is "version digest" of a head that it may be
+// written over in spite of its number.
+func (p *Publisher) publish(ctx context.Context, s policy.SignedPolicy, over string) (string, error) {
 	k := []string{p.keys.policyHead(), p.keys.policyBody(s.Version), p.keys.bell(), p.keys.policyCanary()}
 	result, err := publishScript.Run(ctx, p.cfg.Client, k,
 		s.Version, s.Digest, s.Parent, s.Signer, base64.StdEncoding.EncodeToString(s.Signature), s.Issued.UnixMicro(),
@@ -78,47 +80,87 @@ func (p *Publisher) publish(ctx context.Context, s policy.SignedPolicy, over boo
 	return result, nil
 }
 
-// State says what is in Redis; the zero State when nothing is.
+// State says what is in Redis; the zero State when nothing is. A head that no
+// console can have written is none.
 func (p *Publisher) State(ctx context.Context) (policy.FeedState, error) {
-	pipe := p.cfg.Client.Pipeline()
-	head := pipe.HMGet(ctx, p.keys.policyHead(), "epoch", "version", "digest")
-	canary := pipe.HMGet(ctx, p.keys.policyCanary(), "version", "tag")
-	directory := pipe.HMGet(ctx, p.keys.directoryHead(), "epoch", "seq", "servers")
-	if _, err := pipe.Exec(ctx); err != nil && !isReply(err) {
+	h, tag, err := p.watch(ctx)
+	if err != nil {
+		return policy.FeedState{}, fmt.Errorf("read feed state: %w", err)
+	}
+	directory, err := p.cfg.Client.HMGet(ctx, p.keys.directoryHead(), "epoch", "seq", "servers").Result()
+	if err != nil && !isReply(err) {
 		return policy.FeedState{}, fmt.Errorf("read feed state: %w", err)
 	}
 	s := policy.FeedState{
-		PolicyEpoch: text(head, 0),
-		Version:     number(head, 1),
-		Digest:      text(head, 2),
-		Directory:   policy.Place{Epoch: text(directory, 0), Seq: number(directory, 1)},
+		PolicyEpoch: h.epoch,
+		Version:     h.offer.Version,
+		Digest:      h.offer.Digest,
+		Directory:   policy.Place{Epoch: text(directory, 0), Seq: number(text(directory, 1))},
 		Compared:    text(directory, 2),
-		Canary:      number(canary, 0),
-		CanaryTag:   text(canary, 1),
+		CanaryTag:   tag,
 	}
-	if s.Version > 0 {
-		n, err := p.cfg.Client.Exists(ctx, p.keys.policyBody(s.Version)).Result()
-		if err != nil {
-			return policy.FeedState{}, fmt.Errorf("look for body of version %d: %w", s.Version, err)
-		}
-		s.BodyMissing = n == 0
+	canary, _, _ := strings.Cut(tag, "-")
+	s.Canary = number(canary)
+	if s.BodyMissing, err = p.bodyMissing(ctx, s.Version); err != nil {
+		return policy.FeedState{}, err
+	}
+	if s.CanaryBodyMissing, err = p.bodyMissing(ctx, s.Canary); err != nil {
+		return policy.FeedState{}, err
 	}
 	s.Servers = p.servers(ctx)
 	return s, nil
 }
 
+// watch reads head and the tag of the canary as gateways do: nothing larger
+// than a console writes leaves Redis.
+func (p *Publisher) watch(ctx context.Context) (h head, tag string, err error) {
+	reply, err := watchScript.RunRO(ctx, p.cfg.Client, []string{p.keys.policyHead(), p.keys.policyStamp(), p.keys.policyCanary()}, "").StringSlice()
+	if err != nil {
+		return head{}, "", err
+	}
+	if len(reply) != 11 {
+		return head{}, "", fmt.Errorf("script answered %d values, not 11", len(reply))
+	}
+	if reply[0] == "head" {
+		h = looseHead(reply[1:8])
+	}
+	return h, reply[9], nil
+}
+
+// looseHead is decodeHead for a console, which also has to deal with a head that
+// it did not write: what cannot be read is left out.
+func looseHead(f []string) head {
+	version := number(f[0])
+	h, err := decodeHead(f)
+	if err != nil {
+		h.offer = policy.SignedPolicy{Version: max(version, 0), Digest: f[1], Parent: f[2], Signer: f[3]}
+	}
+	return h
+}
+
+func (p *Publisher) bodyMissing(ctx context.Context, version int64) (bool, error) {
+	if version <= 0 {
+		return false, nil
+	}
+	n, err := p.cfg.Client.Exists(ctx, p.keys.policyBody(version)).Result()
+	if err != nil {
+		return false, fmt.Errorf("look for body of version %d: %w", version, err)
+	}
+	return n == 0, nil
+}
+
 // text is one value of an HMGET, "" when the field is absent.
-func text(c *redis.SliceCmd, i int) string {
-	if v := c.Val(); i < len(v) {
-		s, _ := v[i].(string)
+func text(values []any, i int) string {
+	if i < len(values) {
+		s, _ := values[i].(string)
 		return s
 	}
 	return ""
 }
 
-// number is one value of an HMGET, 0 when it is absent or no number.
-func number(c *redis.SliceCmd, i int) int64 {
-	n, err := strconv.ParseInt(text(c, i), 10, 64)
+// number is 0 for a text that is no number.
+func number(s string) int64 {
+	n, err := strconv.ParseInt(s, 10, 64)
 	if err != nil {
 		return 0
 	}

@@ -146,14 +146,14 @@ func TestPublishPolicy_PutsBackWhatWasLostOrTamperedWith(t *testing.T) {
 	}
 }
 
-func TestRestorePolicy_WritesOverTheSameVersionOnly(t *testing.T) {
+func TestRestorePolicy_WritesOverWhatItWasToldOfOnly(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	forged, right := r.signed(3, 61), r.signed(3, 60)
 	if _, err := r.pub.PublishPolicy(t.Context(), forged); err != nil {
 		t.Fatal(err)
 	}
-	if err := r.pub.RestorePolicy(t.Context(), right); err != nil {
+	if err := r.pub.RestorePolicy(t.Context(), right, forged); err != nil {
 		t.Fatal(err)
 	}
 	s, err := r.pub.State(t.Context())
@@ -163,11 +163,18 @@ func TestRestorePolicy_WritesOverTheSameVersionOnly(t *testing.T) {
 	if got, err := r.pub.PublishPolicy(t.Context(), right); err != nil || got != "same" {
 		t.Errorf("published again: %q, %v", got, err)
 	}
-	if _, err := r.pub.PublishPolicy(t.Context(), r.signed(4, 61)); err != nil {
+	higher := r.signed(4, 61)
+	if _, err := r.pub.PublishPolicy(t.Context(), higher); err != nil {
 		t.Fatal(err)
 	}
-	if err := r.pub.RestorePolicy(t.Context(), right); err == nil {
-		t.Error("a version was put over a higher one")
+	if err := r.pub.RestorePolicy(t.Context(), right, forged); err == nil {
+		t.Error("a version was put over another one than it was told of")
+	}
+	if err := r.pub.RestorePolicy(t.Context(), right, higher); err != nil {
+		t.Errorf("a foreign head with a higher number stays: %v", err)
+	}
+	if s, err := r.pub.State(t.Context()); err != nil || s.Version != 3 || s.Digest != right.Digest {
+		t.Errorf("state is %+v, %v", s, err)
 	}
 }
 
