@@ -317,6 +317,7 @@ func (r *Reader) Next() bool {
 		Policy: result.policy, Cost: result.cost, Hits: result.hits, Reason: result.reason, Limit: result.limit,
 		Allowed: result.flags&flagAllowed != 0, Degraded: result.flags&flagDegraded != 0, Cached: result.flags&flagCached != 0,
 		Leased: result.flags&flagLeased != 0, Priced: result.flags&flagPriced != 0, Renewed: result.flags&flagRenewed != 0,
+		ByUser: result.flags&flagByUser != 0,
 	}
 	if result.flags&flagWait != 0 {
 		e.Wait = int64(r.next(fieldWaits)) //nolint:gosec // as it was written

@@ -49,6 +49,7 @@ const (
 	flagLeased
 	flagPriced
 	flagRenewed
+	flagByUser
 	flagWait
 	flagRef
 	flagsEnd
@@ -252,7 +253,7 @@ func (e *Entry) flags() uint64 {
 		flag uint64
 	}{
 		{e.Allowed, flagAllowed}, {e.Degraded, flagDegraded}, {e.Cached, flagCached}, {e.Leased, flagLeased}, {e.Priced, flagPriced},
-		{e.Renewed, flagRenewed}, {e.Wait != 0, flagWait}, {e.Ref != 0, flagRef},
+		{e.Renewed, flagRenewed}, {e.ByUser, flagByUser}, {e.Wait != 0, flagWait}, {e.Ref != 0, flagRef},
 	} {
 		if f.set {
 			flags |= f.flag

@@ -25,6 +25,7 @@ type Entry struct {
 	Tenant     string
 	Credential string
 	User       string // keyed hash of the user
+	ByUser     bool   // the route knows callers by their user: then that is the subject
 	IP         string // the canonical client address or prefix that limits count
 	Method     string
 	Host       string
@@ -88,8 +89,8 @@ func (e *Entry) Before(o *Entry) bool {
 	return e.Seq < o.Seq
 }
 
-// Bucket sorts a subject (a tenant's id; where there is none "user:" and the user,
-// or the address) into one of 65 536 buckets: those below a batch's Sample are whole.
+// Bucket sorts a subject (a tenant's id; where there is none "user:" and the user on
+// routes that know callers by it, else the address) into one of 65 536 buckets: those below a batch's Sample are whole.
 func Bucket(subject string) uint32 {
 	h := uint64(14695981039346656037) // FNV-1a
 	for i := range len(subject) {
@@ -105,7 +106,7 @@ func (e *Entry) Subject() string {
 	switch {
 	case e.Tenant != "":
 		return e.Tenant
-	case e.User != "":
+	case e.ByUser:
 		return "user:" + e.User
 	}
 	return e.IP

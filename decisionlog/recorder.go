@@ -174,12 +174,14 @@ func (b *Batch) sort(now time.Time) {
 	}
 }
 
-// Lost counts entries of batches that could not be sent; the next batch says so.
-func (r *Recorder) Lost(n int64) {
+// Lost takes back a batch that could not be sent, of so many entries and dropped ones;
+// the next batch says so.
+func (r *Recorder) Lost(entries, dropped int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.current.Dropped += n
-	r.lost.Add(n)
+	r.current.Dropped += entries + dropped
+	r.lost.Add(entries)
+	r.logged.Add(-entries)
 }
 
 // Totals are the entries that were logged and lost since the start, and the share of

@@ -79,18 +79,39 @@ func (g *Gateway) Settle(ctx context.Context, token string, cost int64) error {
 	if err != nil {
 		return fmt.Errorf("settle: %w", err)
 	}
-	return g.settle(ctx, t.ID, t.spent(), cost-t.Reserve)
+	return g.settle(ctx, &charged{id: t.ID, ref: t.ref(), spent: t.spent(), reserve: t.Reserve}, cost)
 }
 
-// settle corrects a charge, once for an id.
-func (g *Gateway) settle(ctx context.Context, id string, spent *limiter.Draw, delta int64) error {
+// charged is what a request was charged before its cost was known. With an id a
+// correction takes effect once.
+type charged struct {
+	id      string
+	ref     uint64 // in the decision log
+	spent   *limiter.Draw
+	reserve int64
+}
+
+// ref is how the log names the token's request.
+func (t *leaseToken) ref() uint64 {
+	if len(t.Leases) > 0 {
+		return refOf(t.Leases[0].ID)
+	}
+	return refOf(t.ID)
+}
+
+// settle corrects a charge to the real cost.
+func (g *Gateway) settle(ctx context.Context, c *charged, cost int64) error {
+	delta := cost - c.reserve
 	if delta == 0 {
 		g.metrics.settles.WithLabelValues("exact").Inc()
+		g.recordCost(c.ref, c.spent, cost, g.limiter.StoreNow())
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), g.cfg.Budget)
 	defer cancel()
-	err := g.after("settle", g.limiter.Settle(ctx, id, spent, delta))
+	at, err := g.limiter.SettleAt(ctx, c.id, c.spent, delta)
+	g.recordCost(c.ref, c.spent, cost, at)
+	err = g.after("settle", err)
 	switch {
 	case err != nil:
 		g.metrics.settles.WithLabelValues("failed").Inc()

@@ -53,7 +53,11 @@ const (
 	DefaultUpstreamTimeout = 60 * time.Second
 
 	maxBudget = 5 * time.Second
-	minToken  = 16 // characters
+
+	// DefaultDecisionLogRate is what a gateway logs where nobody says otherwise.
+	DefaultDecisionLogRate = 2000
+	maxDecisionLogRate     = 1_000_000
+	minToken               = 16 // characters
 )
 
 // Config is what a Gateway needs. Addresses are host:port; a port may be 0.
@@ -90,6 +94,7 @@ type Config struct {
 	Budget          time.Duration // of a decision; default 25 ms
 	FallbackEntries int           // default: the limiter's
 	DenyEntries     int           // refusals remembered; default: the limiter's; -1 none
+	DecisionLogRate int64         // entries of the decision log a second, about; 0 logs nothing
 	Drain           time.Duration // grace for requests in flight at the end; default 25 s
 	LegacyHeaders   bool
 	DebugHeader     bool
@@ -149,6 +154,9 @@ func (c *Config) Problems(add func(setting, format string, args ...any)) {
 	}
 	if c.UpstreamTimeout < 0 {
 		add("--upstream-timeout", "is negative")
+	}
+	if c.DecisionLogRate < 0 || c.DecisionLogRate > maxDecisionLogRate {
+		add("--decision-log-rate", "%d is not between 0 and %d", c.DecisionLogRate, maxDecisionLogRate)
 	}
 	if c.FallbackEntries < 0 {
 		add("--fallback-entries", "is negative")

@@ -32,6 +32,7 @@ func (g *Gateway) decideInto(ctx context.Context, in *Inbound, v *Verdict) {
 		v.End() //nolint:contextcheck // what is held has to be given back when the caller has left
 	}
 	g.account(v, start)
+	g.record(in, v)
 }
 
 // judgeWithin is judge within the door's own time budget.
@@ -155,6 +156,7 @@ func (g *Gateway) admitIdentity(ctx context.Context, in *Inbound, v *Verdict, c 
 func (g *Gateway) ask(ctx context.Context, in *Inbound, d *drawing, v *Verdict) {
 	if why, limits := d.hopeless(); why != "" {
 		v.Reason, v.Limits, v.Bare = why, limits, v.abuse()
+		v.recorded.at = d.now
 		v.refuseFor(why, g)
 		return
 	}
@@ -165,6 +167,7 @@ func (g *Gateway) ask(ctx context.Context, in *Inbound, d *drawing, v *Verdict) 
 	})
 	v.Reason, v.Degraded, v.Cached, v.Cause = answer.Reason, answer.Degraded, answer.Cached, answer.Cause
 	v.RetryAfterMicros = answer.RetryAfterMicros
+	v.decidedAt(&answer, g)
 	v.Bare = v.abuse()
 	if !answer.Degraded {
 		d.tell(&answer)

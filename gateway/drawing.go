@@ -61,6 +61,7 @@ func (g *Gateway) drawing(in *Inbound, v *Verdict, caller *caller) *drawing {
 	if caller.quota != nil {
 		d.quota(caller)
 	}
+	v.recorded.user = d.rows.user.id
 	d.rows = rows{} // the request is over sooner than the verdict
 	return d
 }

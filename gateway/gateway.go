@@ -39,12 +39,15 @@ type Gateway struct {
 	draining     atomic.Bool
 	// clockOffset is the own clock less Redis', in ns, as of the last heartbeat.
 	clockOffset atomic.Int64
-	roundTrip   atomic.Int64 // of the last heartbeat, in µs
-	reached     atomic.Bool  // the last heartbeat got through
-	tried       atomic.Bool  // a heartbeat was tried
-	settled     atomic.Bool  // the start is over; see unready
-	started     time.Time
-	bound       Bound
+	recorder    *recorder // of decisions; nil: none
+	// leasesGlobal says that limits per global are leased whatever the policy says.
+	leasesGlobal bool
+	roundTrip    atomic.Int64 // of the last heartbeat, in µs
+	reached      atomic.Bool  // the last heartbeat got through
+	tried        atomic.Bool  // a heartbeat was tried
+	settled      atomic.Bool  // the start is over; see unready
+	started      time.Time
+	bound        Bound
 }
 
 // New makes a gateway, or returns an error that lists every problem of cfg.
@@ -66,6 +69,7 @@ func New(cfg Config) (*Gateway, error) {
 		return nil, fmt.Errorf("gateway configuration: %w", err)
 	}
 	g.restore()
+	g.recorder = newRecorder(&g.cfg, g.metrics)
 	if g.limiter, err = limiter.New(g.limiterConfig()); err != nil {
 		return nil, fmt.Errorf("gateway configuration: %w", err)
 	}
@@ -83,11 +87,12 @@ func (g *Gateway) limiterConfig() limiter.Config {
 	if store, ok := cfg.Store.(interface{ Clustered() bool }); ok {
 		clustered = store.Clustered()
 	}
+	g.leasesGlobal = clustered
 	return limiter.Config{
 		Store:  &meteredStore{Store: cfg.Store, metrics: g.metrics, cause: cfg.StoreCause, failed: g.tally.storeFailed},
 		Budget: cfg.Budget, Now: cfg.Now, FallbackEntries: cfg.FallbackEntries, DenyEntries: cfg.DenyEntries,
 		LeaseGlobal: clustered, Replicas: func() int { return int(g.live.Load()) },
-		Cause: cfg.StoreCause, OnIncident: g.onIncident,
+		Cause: cfg.StoreCause, OnIncident: g.onIncident, OnRelease: g.recordEnds,
 		OnModeChange: func(degraded bool) {
 			cfg.Log.Warn("mode changed", "degraded", degraded)
 			g.ring()

@@ -24,6 +24,7 @@ func (g *Gateway) keep(in *Inbound, d *drawing, answer *limiter.Decision, v *Ver
 	if in.Replay != nil { // Kept has it
 		return
 	}
+	v.refer()
 	if !in.Ends {
 		v.Lease = g.seal(v, answer.NowMicros)
 		return

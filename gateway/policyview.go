@@ -17,8 +17,9 @@ type policyView struct {
 	usersErr error
 	pricers  map[*policy.CompiledRoute]*graphql.Pricer
 	named    map[string]*policy.CompiledRoute
-	body     map[*policy.CompiledRoute]bool // routes that look into bodies for their limits
-	settles  bool                           // some route corrects its cost later
+	body     map[*policy.CompiledRoute]bool               // routes that look into bodies for their limits
+	counted  map[*policy.CompiledRoute][]policy.Dimension // headers and body fields that limits count per, for the log
+	settles  bool                                         // some route corrects its cost later
 	periods  periods
 }
 
@@ -43,7 +44,7 @@ func (g *Gateway) viewOf(c *policy.Compiled) *policyView {
 func newPolicyView(c *policy.Compiled, before *policyView) *policyView {
 	v := &policyView{
 		compiled: c, pricers: map[*policy.CompiledRoute]*graphql.Pricer{}, named: make(map[string]*policy.CompiledRoute, len(c.Routes)),
-		body: map[*policy.CompiledRoute]bool{},
+		body: map[*policy.CompiledRoute]bool{}, counted: countedPer(c),
 	}
 	if before != nil && before.users != nil && reflect.DeepEqual(before.compiled.Document.User, c.Document.User) {
 		v.users = before.users

@@ -70,7 +70,7 @@ func (g *Gateway) serve(ctx context.Context, doors []door) error {
 	var tasks, servers sync.WaitGroup
 	for name, run := range map[string]func(context.Context) error{
 		"policy": g.cfg.Policies.Run, "directory": g.cfg.Directory.Run, "limiter": g.limiter.Run,
-		"heartbeat": g.beatLoop, "counts": g.usageLoop, "state": g.keepState, "console": g.consoleLoop,
+		"heartbeat": g.beatLoop, "counts": g.usageLoop, "decisions": g.decisionLoop, "state": g.keepState, "console": g.consoleLoop,
 	} {
 		tasks.Go(func() {
 			if err := run(background); err != nil && background.Err() == nil {

@@ -120,6 +120,7 @@ type Verdict struct {
 	reserve int64         // cost that was charged
 	// settleID names the settlement: of us, for a request id may be the caller's.
 	settleID string
+	recorded logEntry
 	// drawn is the draw that Limits lie in; a verdict that is used again has its room.
 	drawn *drawing
 }
