@@ -125,7 +125,7 @@ func (l *Limiter) ask(ctx context.Context, draw Draw, sent int64) (reply, error)
 	within, end := WithBudget(ctx, l.cfg.Budget)
 	defer end()
 	r := reply{sent: sent}
-	out, err := l.cfg.Store.Take(within, &draw) //nolint:contextcheck // within hangs on ctx
+	out, err := l.cfg.Store.Take(within, &draw)
 	r.received = l.clock.micros()
 	if err != nil {
 		return r, err

@@ -71,7 +71,7 @@ func (l *Limiter) askRest(ctx context.Context, req *Request, a *asking, d *Decis
 	}
 	within := newBudget(ctx, left)
 	defer within.end()
-	out, err := partial.Rest(within)
+	out, err := partial.Rest(within) //nolint:contextcheck // within hangs on ctx
 	r := reply{out: out, sent: f.reply.sent, received: l.clock.micros()}
 	return r, err == nil && out.check(&a.draw) == nil
 }
