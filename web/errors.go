@@ -43,6 +43,9 @@ func (s *Server) take(f *form.Form, err error) int {
 	return api.StatusOf(e.Code)
 }
 
+// statusOf is the status of a service's error.
+func statusOf(err error) int { return api.StatusOf(console.CodeOf(err)) }
+
 func (s *Server) logFailure(r *http.Request, status int, err error) {
 	args := []any{"request_id", requestID(r.Context()), "method", r.Method, "path", clip(r.URL.Path),
 		"status", status, "actor", actor(r).ID, "error", err.Error()}

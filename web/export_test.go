@@ -34,9 +34,6 @@ func Access(d Deps) (map[string]string, error) {
 // CheckRoutes is the check that keeps the console from starting.
 func CheckRoutes(r chi.Routes) error { return checkRoutes(r) }
 
-// MergeDocuments is how a draft is taken onto a newer version.
-var MergeDocuments = mergeDocuments
-
 // SafeNext is where sign-in leads.
 func SafeNext(next string) string { return safeNext(next) }
 

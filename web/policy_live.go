@@ -220,12 +220,16 @@ func worstText(f policy.StoreFailure, replicas int) string {
 func diffRows(changes []policy.Change) []ui.DiffRow {
 	var rows []ui.DiffRow
 	for _, c := range changes {
-		rows = append(rows, ui.DiffRow{Path: c.Path, Kind: c.Kind, Before: c.Before, After: c.After, Effect: c.Effect, Text: c.Text})
+		rows = append(rows, diffRow(c))
 	}
 	// What makes limits tighter is read first: it is what callers will notice.
 	order := map[string]int{policy.EffectTighter: 0, policy.EffectNewBucket: 1, policy.EffectLooser: 2}
 	slices.SortStableFunc(rows, func(a, b ui.DiffRow) int { return rank(order, a.Effect) - rank(order, b.Effect) })
 	return rows
+}
+
+func diffRow(c policy.Change) ui.DiffRow {
+	return ui.DiffRow{Path: c.Path, Kind: c.Kind, Before: c.Before, After: c.After, Effect: c.Effect, Text: c.Text}
 }
 
 func rank(order map[string]int, effect string) int {

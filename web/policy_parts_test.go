@@ -8,7 +8,6 @@ import (
 
 	"github.com/headgate/headgate/console"
 	"github.com/headgate/headgate/policy"
-	"github.com/headgate/headgate/web"
 	"github.com/headgate/headgate/web/webtest"
 )
 
@@ -237,19 +236,5 @@ func TestPolicy_LivePageTellsTheNewParts(t *testing.T) {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page lacks %q", want)
 		}
-	}
-}
-
-func TestMerge_UserAndReplicasAreParts(t *testing.T) {
-	t.Parallel()
-	base := parts(t)
-	mine := parts(t, "X-User-Id", "X-Account")
-	live := parts(t, "replicas_expected: 3", "replicas_expected: 9", "amount: 100000,", "amount: 7,")
-	merged, clashes := web.MergeDocuments(base, mine, live)
-	if len(clashes) != 0 || merged.User.Header != "X-Account" || merged.ReplicasExpected != 9 || merged.Plans["free"].Quota.Amount != 7 {
-		t.Errorf("clashes %v\n%s", clashes, merged.YAML())
-	}
-	if _, clashes = web.MergeDocuments(base, mine, parts(t, "X-User-Id", "X-Other")); len(clashes) != 1 || clashes[0] != "user" {
-		t.Errorf("clashes %v", clashes)
 	}
 }

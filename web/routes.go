@@ -132,11 +132,18 @@ func (s *Server) policyRoutes(r chi.Router) {
 	edit.Post("/policy/drafts/{draft}/source", s.page(s.draftSaveSource))
 	edit.Post("/policy/drafts/{draft}/tests", s.page(s.draftSaveTests))
 	edit.Post("/policy/drafts/{draft}/simulate", s.page(s.draftTry))
+	edit.Post("/policy/drafts/{draft}/comments", s.page(s.draftComment))
+	edit.Post("/policy/drafts/{draft}/merge", s.page(s.draftMerge))
 	edit.Post("/policy/drafts/{draft}/rebase", s.page(s.draftRebase))
 	edit.Post("/policy/drafts/{draft}/delete", s.page(s.draftDelete))
 
+	approve := r.With(s.require(console.PermApprove))
+	approve.Post("/policy/drafts/{draft}/approve", s.page(s.draftApprove))
+	approve.Post("/policy/drafts/{draft}/withdraw", s.page(s.draftWithdraw))
+
 	publish := r.With(s.require(console.PermPublish))
 	publish.Post("/policy/drafts/{draft}/publish", s.page(s.draftPublish))
+	publish.Post("/policy/drafts/{draft}/unschedule", s.page(s.draftUnschedule))
 	publish.Post("/policy/versions/{version}/rollback", s.page(s.versionRollback))
 }
 
