@@ -22,8 +22,7 @@ func (l *Limiter) Settle(ctx context.Context, id string, draw *Draw, delta int64
 }
 
 // SettleAt is Settle that says when the store did it, by its clock in Unix µs; 0 when
-// the store did nothing (there is nothing to correct, or the id is known already) or
-// does not tell.
+// the store did nothing: there is nothing to correct, or the id is known already.
 func (l *Limiter) SettleAt(ctx context.Context, id string, draw *Draw, delta int64) (at int64, err error) {
 	corrections := l.corrections(draw, delta)
 	if len(corrections) == 0 {
@@ -34,7 +33,7 @@ func (l *Limiter) SettleAt(ctx context.Context, id string, draw *Draw, delta int
 	}
 	ctx, cancel := context.WithTimeout(ctx, l.cfg.Budget)
 	defer cancel()
-	if at, err = AmendAt(ctx, l.cfg.Store, id, corrections); err != nil {
+	if at, err = l.amend(ctx, id, corrections); err != nil {
 		return 0, fmt.Errorf("settle: %w", err)
 	}
 	l.counts.settled.Add(1)

@@ -90,27 +90,21 @@ func (s *Store) Take(ctx context.Context, d *limiter.Draw) (limiter.Outcome, err
 
 // Amend makes corrections, unless the id is known already.
 func (s *Store) Amend(ctx context.Context, id string, corrections []limiter.Amendment) error {
-	_, err := s.AmendAt(ctx, id, corrections)
-	return err
-}
-
-// AmendAt is Amend that says when.
-func (s *Store) AmendAt(ctx context.Context, id string, corrections []limiter.Amendment) (int64, error) {
 	if err := ready(ctx, limiter.CheckAmendments(id, corrections)); err != nil {
-		return 0, err
+		return err
 	}
 	now := s.begin()
 	defer s.mu.Unlock()
 	if id != "" {
 		if at, known := s.marks[id]; known && now < at+markMicros {
-			return 0, nil
+			return nil
 		}
 		s.marks[id] = now
 	}
 	for i := range corrections {
 		s.correct(now, &corrections[i])
 	}
-	return now, nil
+	return nil
 }
 
 // Renew lets leases last on and says which are held.
@@ -129,19 +123,13 @@ func (s *Store) Renew(ctx context.Context, of []limiter.Lease) ([]bool, error) {
 
 // Release ends leases; one that is not held changes nothing.
 func (s *Store) Release(ctx context.Context, of []limiter.Lease) error {
-	_, err := s.ReleaseAt(ctx, of)
-	return err
-}
-
-// ReleaseAt is Release that says when.
-func (s *Store) ReleaseAt(ctx context.Context, of []limiter.Lease) (int64, error) {
 	if err := ready(ctx, limiter.CheckLeases(of)); err != nil {
-		return 0, err
+		return err
 	}
-	now := s.begin()
+	s.begin()
 	defer s.mu.Unlock()
 	for i := range of {
 		delete(s.slots[limit{of[i].Row, of[i].Hash}], of[i].ID)
 	}
-	return now, nil
+	return nil
 }
