@@ -181,10 +181,12 @@ type Readiness struct {
 	Voided        int        // that no longer do
 	Needed        []Needed   // that are not met
 	Comments      []Comment
-	TestsSlow     bool   // the suite takes longer than a page waits; it runs when published
-	TestsExcused  bool   // a rule lets failing tests through, with its approvals
-	TestsChanged  bool   // against those of the version in force
-	Trial         *Trial // the newest of this content; nil when there is none
+	TestsSlow     bool     // the suite takes longer than a page waits; it runs when published
+	TestsUnknown  string   // why the tests could not be run; "" when they ran, or there are none
+	Writers       []string // ids of who wrote in it and cannot approve it
+	TestsExcused  bool     // a rule lets failing tests through, with its approvals
+	TestsChanged  bool     // against those of the version in force
+	Trial         *Trial   // the newest of this content; nil when there is none
 	Schedule      *Schedule
 	Rollout       *Rollout // that runs now and must end first
 }

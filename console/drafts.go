@@ -14,6 +14,9 @@ import (
 // maxSource bounds a draft, in bytes.
 const maxSource = 8 << 20
 
+// maxTests bounds a draft's tests, in bytes.
+const maxTests = 1 << 20
+
 // starterSource is what the first draft begins with.
 const starterSource = `apiVersion: headgate/v1
 plans:
@@ -56,6 +59,9 @@ func (s *Policies) CreateDraft(ctx context.Context, actor Actor, name string, sr
 		if err := tx.InsertDraft(ctx, d); err != nil {
 			return err
 		}
+		if err := tx.PutWriter(ctx, d.ID, actor, d.CreatedAt); err != nil {
+			return err
+		}
 		return s.d.record(ctx, tx, actor, d.CreatedAt, event{action: "draft.create", object: "draft", objectID: d.ID, after: viewDraft(d)})
 	})
 	return d, err
@@ -73,7 +79,7 @@ func startFrom(ctx context.Context, tx Tx, d *Draft) error {
 	case err != nil:
 		return err
 	}
-	d.Base = head.Number
+	d.Base, d.Tests = head.Number, head.Tests
 	if d.Source != "" {
 		return nil
 	}
@@ -104,51 +110,151 @@ func (s *Policies) ListDrafts(ctx context.Context) (out []Draft, err error) {
 	return out, err
 }
 
-// SaveDraft replaces a draft's source. A conflict means that someone else
-// saved it since etag was read.
+// SaveDraft replaces a draft's source. When someone else saved it since etag was
+// read, nothing is overwritten: the conflict's Detail is the Draft as it is now.
 func (s *Policies) SaveDraft(ctx context.Context, actor Actor, id, etag string, src []byte) (Draft, error) {
 	var p problems
 	source := p.source(src)
 	if err := p.err(); err != nil {
 		return Draft{}, err
 	}
-	return s.changeDraft(ctx, actor, id, etag, "draft.save", func(_ Tx, d *Draft) error {
+	return s.changeDraft(ctx, actor, id, etag, draftChange{action: "draft.save", save: true, fn: func(_ Tx, d *Draft) error {
 		d.Source = source
 		return nil
-	})
+	}})
 }
 
 // SaveTests replaces a draft's tests, "" for none. A conflict is as for SaveDraft.
 func (s *Policies) SaveTests(ctx context.Context, actor Actor, id, etag string, tests []byte) (Draft, error) {
-	return Draft{}, noProver()
+	var p problems
+	text := p.tests(tests)
+	if err := p.err(); err != nil {
+		return Draft{}, err
+	}
+	return s.changeDraft(ctx, actor, id, etag, draftChange{action: "draft.save", save: true, fn: func(_ Tx, d *Draft) error {
+		d.Tests = text
+		return nil
+	}})
 }
 
-// RenameDraft gives a draft another name.
+// RenameDraft gives a draft another name. Its content, and with it approvals, stay.
 func (s *Policies) RenameDraft(ctx context.Context, actor Actor, id, etag, name string) (Draft, error) {
-	return Draft{}, noProver()
-}
-
-// MergeDraft puts what was published since the draft's base into the draft and
-// bases it on the version in force. Where both changed the same thing the
-// draft's stays and the place is among the clashes.
-func (s *Policies) MergeDraft(ctx context.Context, actor Actor, id, etag string) (Draft, []string, error) {
-	return Draft{}, nil, noProver()
+	var p problems
+	name = p.name("name", name)
+	if err := p.err(); err != nil {
+		return Draft{}, err
+	}
+	return s.changeDraft(ctx, actor, id, etag, draftChange{action: "draft.rename", fn: func(_ Tx, d *Draft) error {
+		d.Name = name
+		return nil
+	}})
 }
 
 // RebaseDraft keeps a draft's source and bases it on the version in force: its
 // author has seen what changed and wants the draft as it stands.
 func (s *Policies) RebaseDraft(ctx context.Context, actor Actor, id, etag string) (Draft, error) {
-	return s.changeDraft(ctx, actor, id, etag, "draft.rebase", func(tx Tx, d *Draft) error {
-		head, err := tx.Head(ctx)
+	return s.changeDraft(ctx, actor, id, etag, draftChange{action: "draft.rebase", writes: true, fn: func(tx Tx, d *Draft) error {
+		head, _, err := tx.HeadNumber(ctx)
 		if err != nil && !IsNotFound(err) {
 			return err
 		}
-		d.Base = head.Number
+		d.Base = head
 		return nil
-	})
+	}})
 }
 
-func (s *Policies) changeDraft(ctx context.Context, actor Actor, id, etag, action string, fn func(Tx, *Draft) error) (Draft, error) {
+// MergeDraft puts what was published since the draft's base into the draft and
+// bases it on the version in force. Where both changed the same thing the
+// draft's stays and the place is among the clashes. A draft that cannot be read
+// as a document is CodeInvalid.
+func (s *Policies) MergeDraft(ctx context.Context, actor Actor, id, etag string) (Draft, []string, error) {
+	if err := actor.need(PermEditDrafts); err != nil {
+		return Draft{}, nil, err
+	}
+	d, err := s.GetDraft(ctx, id)
+	if err != nil {
+		return Draft{}, nil, err
+	}
+	if d.ETag != etag {
+		return Draft{}, nil, staleDraft(d)
+	}
+	mine, report, err := s.parse(ctx, []byte(d.Source))
+	if err != nil {
+		return Draft{}, nil, err
+	}
+	if mine == nil {
+		return Draft{}, nil, invalidDocument(report)
+	}
+	base, head, err := s.basesOf(ctx, d)
+	if err != nil {
+		return Draft{}, nil, err
+	}
+	if head.Number == d.Base {
+		return d, nil, nil
+	}
+	m, err := mergeDraft(mine, d, base, head)
+	if err != nil {
+		return Draft{}, nil, err
+	}
+	out, err := s.changeDraft(ctx, actor, id, etag, draftChange{action: "draft.merge", writes: true, fn: func(_ Tx, d *Draft) error {
+		d.Source, d.Tests, d.Base = m.source, m.tests, head.Number
+		return nil
+	}})
+	return out, m.clashes, err
+}
+
+// basesOf reads what a draft was made from and what is in force; either is the
+// zero Version when there is none.
+func (s *Policies) basesOf(ctx context.Context, d Draft) (base, head Version, err error) {
+	err = s.d.Store.Read(ctx, func(tx Tx) (err error) {
+		if head, err = tx.Head(ctx); err != nil && !IsNotFound(err) {
+			return err
+		}
+		if d.Base == head.Number {
+			base = head
+		} else if d.Base > 0 {
+			base, err = tx.Version(ctx, d.Base)
+			return err
+		}
+		return nil
+	})
+	return base, head, err
+}
+
+type mergedDraft struct {
+	source, tests string
+	clashes       []string
+}
+
+func mergeDraft(mine *policy.Document, d Draft, base, head Version) (out mergedDraft, err error) {
+	theirs, err := head.documentOrNil()
+	if err != nil {
+		return out, err
+	}
+	before, err := base.documentOrNil()
+	if err != nil {
+		return out, err
+	}
+	doc, clashes := policy.Merge(before, mine, theirs)
+	out = mergedDraft{source: string(doc.YAML()), tests: d.Tests, clashes: clashes}
+	switch {
+	case d.Tests == base.Tests:
+		out.tests = head.Tests
+	case head.Tests != base.Tests && head.Tests != d.Tests:
+		out.clashes = append(out.clashes, "tests")
+	}
+	return out, nil
+}
+
+// draftChange is one change of a draft.
+type draftChange struct {
+	action string
+	save   bool // of content, maybe one of many: the audit trail may tell it later
+	writes bool // makes the actor somebody who wrote in it
+	fn     func(Tx, *Draft) error
+}
+
+func (s *Policies) changeDraft(ctx context.Context, actor Actor, id, etag string, c draftChange) (Draft, error) {
 	if err := actor.need(PermEditDrafts); err != nil {
 		return Draft{}, err
 	}
@@ -158,19 +264,30 @@ func (s *Policies) changeDraft(ctx context.Context, actor Actor, id, etag, actio
 	}
 	var d Draft
 	err = s.d.Store.InTx(ctx, func(tx Tx) (err error) {
-		if d, err = tx.Draft(ctx, id); err != nil {
+		if d, err = tx.LockDraft(ctx, id); err != nil {
 			return err
 		}
+		if d.ETag != etag {
+			return staleDraft(d)
+		}
 		before := d
-		if err := fn(tx, &d); err != nil {
+		if err := c.fn(tx, &d); err != nil || d == before {
 			return err
 		}
 		d.ETag, d.UpdatedAt = fresh, s.d.now()
 		if ok, err := tx.UpdateDraft(ctx, d, etag); err != nil || !ok {
-			return firstError(err, staleDraft())
+			return firstError(err, staleDraft(before))
 		}
-		return s.d.record(ctx, tx, actor, d.UpdatedAt, event{
-			action: action, object: "draft", objectID: d.ID, before: viewDraft(before), after: viewDraft(d),
+		if c.save {
+			return s.d.recordSave(ctx, tx, actor, before, d)
+		}
+		if c.writes {
+			if err := tx.PutWriter(ctx, id, actor, d.UpdatedAt); err != nil {
+				return err
+			}
+		}
+		return s.d.recordDraft(ctx, tx, actor, before, d.UpdatedAt, event{
+			action: c.action, object: "draft", objectID: d.ID, before: viewDraft(before), after: viewDraft(d),
 		})
 	})
 	return d, err
@@ -182,23 +299,43 @@ func (s *Policies) DeleteDraft(ctx context.Context, actor Actor, id, etag string
 		return err
 	}
 	return s.d.Store.InTx(ctx, func(tx Tx) error {
-		d, err := tx.Draft(ctx, id)
+		d, err := tx.LockDraft(ctx, id)
+		if err != nil {
+			return err
+		}
+		if d.ETag != etag {
+			return staleDraft(d)
+		}
+		untold, err := tx.Writers(ctx, id) // they go with the draft
 		if err != nil {
 			return err
 		}
 		if ok, err := tx.DeleteDraft(ctx, id, etag); err != nil || !ok {
-			return firstError(err, staleDraft())
+			return firstError(err, staleDraft(d))
 		}
-		return s.d.record(ctx, tx, actor, s.d.now(), event{action: "draft.delete", object: "draft", objectID: id, before: viewDraft(d)})
+		if err := tx.DeleteComments(ctx, id); err != nil {
+			return err
+		}
+		now := s.d.now()
+		if err := s.d.tell(ctx, tx, untold, d, now); err != nil {
+			return err
+		}
+		return s.d.record(ctx, tx, actor, now, event{action: "draft.delete", object: "draft", objectID: id, before: viewDraft(d)})
 	})
 }
 
-func staleDraft() error {
-	return conflict("Someone else has changed this draft since you opened it.")
+// staleDraft is the conflict of a change that was made to an older state; now is
+// the draft as it is stored.
+func staleDraft(now Draft) error {
+	return &Error{Code: CodeConflict, Public: "Someone else has changed this draft since you opened it.", Detail: now}
 }
 
 func viewDraft(d Draft) draftView {
-	return draftView{d.Name, d.Base, policy.DigestOf([]byte(d.Source))}
+	v := draftView{Name: d.Name, Base: d.Base, Digest: policy.DigestOf([]byte(d.Source))}
+	if d.Tests != "" {
+		v.Tests = policy.DigestOf([]byte(d.Tests))
+	}
+	return v
 }
 
 func (p *problems) source(src []byte) string {
@@ -209,6 +346,18 @@ func (p *problems) source(src []byte) string {
 		p.add("document", "This is not valid UTF-8.")
 	case bytes.IndexByte(src, 0) >= 0:
 		p.add("document", "A document has no NUL bytes.")
+	}
+	return strings.ReplaceAll(string(src), "\r\n", "\n")
+}
+
+func (p *problems) tests(src []byte) string {
+	switch {
+	case len(src) > maxTests:
+		p.add("tests", "At most 1 MiB.")
+	case !utf8.Valid(src):
+		p.add("tests", "This is not valid UTF-8.")
+	case bytes.IndexByte(src, 0) >= 0:
+		p.add("tests", "Tests have no NUL bytes.")
 	}
 	return strings.ReplaceAll(string(src), "\r\n", "\n")
 }

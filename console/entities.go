@@ -180,6 +180,8 @@ type Proof struct {
 	Missing    []Needed          `json:"missing,omitempty"`     // that break-glass went without
 	Trial      string            `json:"trial,omitempty"`       // sim_…, the newest of this content
 	Scheduled  *time.Time        `json:"scheduled,omitempty"`
+	Draft      string            `json:"draft,omitempty"` // drf_…, whose comments are kept
+	DraftName  string            `json:"draft_name,omitempty"`
 }
 
 // PlainChanges is what changes alone, without whom it concerned.
@@ -198,6 +200,14 @@ func (v Version) Document() (*policy.Document, error) {
 		return nil, report
 	}
 	return d, nil
+}
+
+// documentOrNil is nil for the zero Version, which stands for no policy at all.
+func (v Version) documentOrNil() (*policy.Document, error) {
+	if v.Number == 0 {
+		return nil, nil
+	}
+	return v.Document()
 }
 
 // AuditEvent is one row of the audit trail. Seq has no gaps.

@@ -74,6 +74,13 @@ func CodeOf(err error) Code {
 	return CodeInternal
 }
 
+// asError finds the first *Error in err's chain.
+func asError(err error, to **Error) bool {
+	e, ok := errors.AsType[*Error](err)
+	*to = e
+	return ok
+}
+
 // IsNotFound reports whether err says that something does not exist.
 func IsNotFound(err error) bool { return CodeOf(err) == CodeNotFound }
 

@@ -14,28 +14,48 @@ const (
 // Jobs is what happens by itself as time passes: keys and rotations whose time
 // has run out are finalised, rows that nobody needs are removed. Gateways do
 // not wait for it: records carry their deadlines. Several consoles may run it.
-type Jobs struct{ d Deps }
+type Jobs struct {
+	d        Deps
+	policies *Policies
+}
 
 // NewJobs returns the periodic jobs.
-func NewJobs(d Deps) *Jobs { return &Jobs{d.withDefaults()} }
+func NewJobs(d Deps) *Jobs { return &Jobs{d.withDefaults(), NewPolicies(d)} }
 
-// Run works until ctx ends.
+// Run works until ctx ends. Schedules have a loop of their own: a publication
+// may wait for its tests.
 func (j *Jobs) Run(ctx context.Context) error {
+	schedules := make(chan struct{})
+	go func() {
+		defer close(schedules)
+		j.repeat(ctx, "schedules are not carried out", j.policies.RunSchedules)
+	}()
 	var swept time.Time
-	down := false
-	for {
+	j.repeat(ctx, "periodic jobs do not work", func(ctx context.Context) error {
 		err := j.Expire(ctx)
 		if err == nil && time.Since(swept) > sweepEvery {
 			if err = j.Sweep(ctx); err == nil {
 				swept = time.Now()
 			}
 		}
+		return err
+	})
+	<-schedules
+	return nil
+}
+
+// repeat does something each second until ctx ends; that it fails is one line
+// in the log, until it works again.
+func (j *Jobs) repeat(ctx context.Context, problem string, do func(context.Context) error) {
+	down := false
+	for {
+		err := do(ctx)
 		if err != nil && ctx.Err() == nil && !down {
-			j.d.Log.WarnContext(ctx, "periodic jobs do not work", "error", err)
+			j.d.Log.WarnContext(ctx, problem, "error", err)
 		}
 		down = err != nil
 		if !pause(ctx, jobsEvery) {
-			return nil
+			return
 		}
 	}
 }
@@ -65,15 +85,22 @@ func (j *Jobs) Expire(ctx context.Context) error {
 	}
 }
 
-// Sweep removes dead sessions, old idempotency keys and outbox rows that were
-// sent long ago.
+// Sweep removes dead sessions, old idempotency keys and simulations, and outbox
+// rows that were sent long ago. It also tells the audit trail of runs of saves
+// that are over.
 func (j *Jobs) Sweep(ctx context.Context) error {
+	if err := j.d.tellOldSaves(ctx); err != nil {
+		return err
+	}
 	return j.d.Store.InTx(ctx, func(tx Tx) error {
 		now := j.d.now()
 		if err := tx.DeleteDeadSessions(ctx, now, now.Add(-SessionIdle)); err != nil {
 			return err
 		}
 		if err := tx.DeleteExpiredIdempotencyKeys(ctx, now); err != nil {
+			return err
+		}
+		if err := tx.DeleteOldTrials(ctx, now.Add(-trialKept)); err != nil {
 			return err
 		}
 		return tx.DeleteDoneOutbox(ctx, now.Add(-outboxKept))

@@ -16,11 +16,22 @@ const largeSource = 256 << 10
 type Policies struct {
 	d     Deps
 	large chan struct{} // held while a large document is read
+
+	proving   chan struct{} // held while tests run
+	cores     coreCache
+	documents docCache
+	demand    demandCache
+	trials    *trialQueue
 }
 
-// NewPolicies returns the policies service.
+// NewPolicies returns the policies service. Its RunTrials must run for
+// simulations to begin.
 func NewPolicies(d Deps) *Policies {
-	return &Policies{d: d.withDefaults(), large: make(chan struct{}, 1)}
+	d = d.withDefaults()
+	if d.Passwords == nil {
+		d.Passwords = NewOperators(d)
+	}
+	return &Policies{d: d, large: make(chan struct{}, 1), proving: make(chan struct{}, 1), trials: newTrialQueue()}
 }
 
 // parse reads a document, a large one only when no other large one is being read.
@@ -96,14 +107,28 @@ func (s *Policies) Validate(ctx context.Context, src []byte) (*policy.Document, 
 	if doc == nil {
 		return nil, report
 	}
-	err = s.d.Store.Read(ctx, func(tx Tx) error { return addMissingPlans(ctx, tx, doc, &report) })
+	s.checkPlans(ctx, doc, &report)
+	return doc, report
+}
+
+// checkPlans adds plans that tenants are on and the document lacks, or says that
+// this could not be checked.
+func (s *Policies) checkPlans(ctx context.Context, doc *policy.Document, report *policy.Report) {
+	err := s.d.Store.Read(ctx, func(tx Tx) error { return addMissingPlans(ctx, tx, doc, report) })
 	if err != nil {
 		s.d.Log.WarnContext(ctx, "plans in use are unknown", "error", err)
 		report.Warnings = append(report.Warnings, policy.Problem{
 			Path: "plans", Message: "it could not be checked whether tenants are on plans that are missing here",
 		})
 	}
-	return doc, report
+}
+
+// Check is Validate for a document that is read already, and without problems
+// of its source.
+func (s *Policies) Check(ctx context.Context, doc *policy.Document) policy.Report {
+	report := policy.Validate(doc)
+	s.checkPlans(ctx, doc, &report)
+	return report
 }
 
 func addMissingPlans(ctx context.Context, tx Tx, doc *policy.Document, report *policy.Report) error {

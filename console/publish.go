@@ -3,34 +3,31 @@ package console
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
-	"time"
 
 	"github.com/headgate/headgate/policy"
+	"github.com/headgate/headgate/policy/scenario"
 )
-
-// feedTimeout bounds what publishing asks of Redis before its transaction.
-const feedTimeout = 400 * time.Millisecond
-
-// plausibleJump is how far above the version in force a gateway's word may lie.
-// Gateways only report; one that has been taken over must not use up the numbers.
-const plausibleJump = 1_000_000
 
 // publication is one attempt to make a new version.
 type publication struct {
 	src        []byte // document, or nil for a rollback
+	tests      []byte // nil: those of the version in force, or of the version that is rolled back to
 	base       int64  // -1: whatever is in force
 	o          PublishOptions
-	tests      []byte // nil: those of the version in force; of a rollback, its own
 	rollbackOf int64
-	draftID    string // deleted with the publication
-	draftETag  string
+	draft      Draft // deleted with the publication; the zero Draft when it is none
+	scheduled  *Schedule
 }
 
-// Publish makes src the next version. base is the version that src was made
-// from, 0 before the first; when another one is in force by now the Error is a
-// conflict with a StaleBase as its Detail. A document with problems is
-// CodeInvalid with a policy.Report as its Detail.
+// Publish makes src the next version. tests nil keeps the tests of the version
+// in force. base is the version that src was made from, 0 before the first; when
+// another one is in force by now the Error is a conflict with a StaleBase as its
+// Detail. A document with problems is CodeInvalid with a policy.Report as its
+// Detail, tests that fail with a []scenario.Result, a confirmation that lacks
+// with a []Confirmation. CodeApproval says that others have to approve it first:
+// their approvals of a draft with the same content and base count.
 func (s *Policies) Publish(ctx context.Context, actor Actor, src, tests []byte, base int64, o PublishOptions) (Version, error) {
 	if base < 0 {
 		return Version{}, invalid(FieldError{Field: "base_version", Message: "This must be 0 or a version's number."})
@@ -39,48 +36,56 @@ func (s *Policies) Publish(ctx context.Context, actor Actor, src, tests []byte, 
 }
 
 // PublishDraft publishes a draft and deletes it. etag must be the draft's
-// current one.
+// current one. Errors are as for Publish.
 func (s *Policies) PublishDraft(ctx context.Context, actor Actor, id, etag string, o PublishOptions) (Version, error) {
 	d, err := s.GetDraft(ctx, id)
 	if err != nil {
 		return Version{}, err
 	}
 	if d.ETag != etag {
-		return Version{}, staleDraft()
+		return Version{}, staleDraft(d)
 	}
-	return s.publish(ctx, actor, publication{src: []byte(d.Source), tests: []byte(d.Tests), base: d.Base, o: o, draftID: id, draftETag: etag})
+	return s.publish(ctx, actor, ofDraft(d, o))
 }
 
-// Rollback makes version n's document the next version. It is checked like any
-// other publication.
+func ofDraft(d Draft, o PublishOptions) publication {
+	return publication{src: []byte(d.Source), tests: []byte(d.Tests), base: d.Base, o: o, draft: d}
+}
+
+// Rollback makes version n's document, with its tests, the next version. Rules
+// hold as for any publication. Since it was in force before, it needs no
+// confirmation but one for no limits at all, and tests that fail by now do not
+// hold it up. It ends a canary that runs.
 func (s *Policies) Rollback(ctx context.Context, actor Actor, n int64, o PublishOptions) (Version, error) {
 	return s.publish(ctx, actor, publication{base: -1, o: o, rollbackOf: n})
+}
+
+// prepared is what a publication knows before its transaction.
+type prepared struct {
+	doc     *policy.Document
+	report  policy.Report
+	tests   string
+	digest  string // of document and tests
+	results []scenario.Result
+	others  known
+	canary  *canary
+	demand  demand
 }
 
 func (s *Policies) publish(ctx context.Context, actor Actor, p publication) (Version, error) {
 	if err := actor.need(PermPublish); err != nil {
 		return Version{}, err
 	}
-	var bad problems
-	p.o.Note = bad.text("note", p.o.Note, maxNote, false)
-	if err := bad.err(); err != nil {
+	if err := s.checkOptions(ctx, actor, &p.o); err != nil {
 		return Version{}, err
 	}
-	var doc *policy.Document
-	var report policy.Report
-	if p.rollbackOf == 0 {
-		var err error
-		if doc, report, err = s.parse(ctx, p.src); err != nil {
-			return Version{}, err
-		}
-		if doc == nil {
-			return Version{}, invalidDocument(report)
-		}
+	pre, err := s.prepare(ctx, p)
+	if err != nil {
+		return Version{}, err
 	}
-	others := s.highestKnown(ctx)
 	var v Version
-	err := s.d.Store.InTx(ctx, func(tx Tx) (err error) {
-		v, err = s.publishIn(ctx, tx, actor, p, doc, report, others)
+	err = s.d.Store.InTx(ctx, func(tx Tx) (err error) {
+		v, err = s.publishIn(ctx, tx, actor, p, pre)
 		return err
 	})
 	if err != nil {
@@ -90,57 +95,202 @@ func (s *Policies) publish(ctx context.Context, actor Actor, p publication) (Ver
 	return v, nil
 }
 
-func (s *Policies) publishIn(ctx context.Context, tx Tx, actor Actor, p publication, doc *policy.Document, report policy.Report, others known) (Version, error) {
-	head, headDoc, err := lockHead(ctx, tx)
+// checkOptions trims texts and, for break-glass, checks the password.
+func (s *Policies) checkOptions(ctx context.Context, actor Actor, o *PublishOptions) error {
+	var bad problems
+	o.Note = bad.text("note", o.Note, maxNote, false)
+	if o.BreakGlass != nil {
+		glass := *o.BreakGlass
+		glass.Reason = bad.text("break_glass.reason", glass.Reason, maxReason, true)
+		if glass.Password == "" {
+			bad.add("break_glass.password", "Your password again, please.")
+		}
+		o.BreakGlass = &glass
+	}
+	if err := bad.err(); err != nil || o.BreakGlass == nil {
+		return err
+	}
+	err := s.d.Passwords.CheckPassword(ctx, actor, o.BreakGlass.Password)
+	if CodeOf(err) == CodeInvalid {
+		return invalid(FieldError{Field: "break_glass.password", Message: "This is not your password."})
+	}
+	return err
+}
+
+// prepare reads the document and runs the tests, which must not hold the head's lock.
+func (s *Policies) prepare(ctx context.Context, p publication) (pre prepared, err error) {
+	if n, behind := s.d.behind(ctx); behind && p.o.BreakGlass == nil {
+		return pre, conflict(fmt.Sprintf("Gateways have v%d, which this database does not know: it was restored from an older copy. Adopt that version first.", n))
+	}
+	if p.rollbackOf > 0 {
+		if pre.doc, pre.report, pre.tests, err = s.content(ctx, p.rollbackOf); err != nil {
+			return pre, err
+		}
+	} else if pre.doc, pre.report, err = s.parse(ctx, p.src); err != nil {
+		return pre, err
+	}
+	if pre.doc == nil {
+		return pre, invalidDocument(pre.report)
+	}
+	if p.rollbackOf == 0 {
+		if pre.tests, err = s.testsFor(ctx, p); err != nil {
+			return pre, err
+		}
+	}
+	pre.digest = contentDigest(policy.DigestOf(pre.doc.Canonical()), pre.tests)
+	if pre.report.OK() { // else it is refused anyway
+		if pre.results, err = s.testsOf(ctx, p, pre); err != nil {
+			return pre, err
+		}
+	}
+	if p.o.Canary != nil {
+		c, err := s.d.chooseCanary(ctx, *p.o.Canary)
+		if err != nil {
+			return pre, err
+		}
+		pre.canary = &c
+	}
+	pre.demand = s.demandNow()
+	pre.others = s.d.highestKnown(ctx)
+	return pre, nil
+}
+
+// content is a version's document and tests.
+func (s *Policies) content(ctx context.Context, n int64) (*policy.Document, policy.Report, string, error) {
+	v, err := s.Version(ctx, n)
+	if err != nil {
+		return nil, policy.Report{}, "", err
+	}
+	doc, report, err := s.parse(ctx, v.Body)
+	return doc, report, v.Tests, err
+}
+
+// testsFor is what a publication's tests are: those given, or those in force.
+func (s *Policies) testsFor(ctx context.Context, p publication) (string, error) {
+	if p.tests == nil {
+		head, _, err := s.Head(ctx)
+		return head.Tests, err
+	}
+	var bad problems
+	text := bad.tests(p.tests)
+	return text, bad.err()
+}
+
+func (s *Policies) publishIn(ctx context.Context, tx Tx, actor Actor, p publication, pre prepared) (Version, error) {
+	head, headDoc, err := s.lockHead(ctx, tx)
 	if err != nil {
 		return Version{}, err
 	}
 	if p.base >= 0 && p.base != head.Number {
 		return Version{}, staleBase(ctx, tx, p.base, head, headDoc)
 	}
-	if p.rollbackOf > 0 {
-		if doc, report, err = rollbackDocument(ctx, tx, p.rollbackOf, head.Number); err != nil {
-			return Version{}, err
+	running, err := s.mayFollow(ctx, tx, p, head)
+	if err != nil {
+		return Version{}, err
+	}
+	if p.draft.ID != "" {
+		if now, err := tx.LockDraft(ctx, p.draft.ID); err != nil || now.ETag != p.draft.ETag {
+			return Version{}, firstError(err, staleDraft(now))
 		}
 	}
-	if err := addMissingPlans(ctx, tx, doc, &report); err != nil {
+	report := policy.Report{Problems: slices.Clone(pre.report.Problems), Warnings: pre.report.Warnings}
+	if err := addMissingPlans(ctx, tx, pre.doc, &report); err != nil {
 		return Version{}, err
 	}
 	if !report.OK() {
 		return Version{}, invalidDocument(report)
 	}
-	body := doc.Canonical()
+	v, err := s.newVersion(ctx, tx, actor, p, pre, head, headDoc)
+	if err != nil {
+		return Version{}, err
+	}
+	g := gate{p: p, pre: pre, head: head, before: headDoc, running: running, actor: actor}
+	if v.Proof, err = s.pass(ctx, tx, g, v.Changes); err != nil {
+		return Version{}, err
+	}
+	return v, s.store(ctx, tx, actor, p, pre, head, v)
+}
+
+// mayFollow refuses what cannot come after the head: another publication while a
+// canary runs, a rollback to what is in force or never was.
+func (s *Policies) mayFollow(ctx context.Context, tx Tx, p publication, head Version) (*Rollout, error) {
+	running, err := runningRollout(ctx, tx)
+	if err != nil {
+		return nil, err
+	}
+	if running != nil && (p.o.Canary != nil || (p.rollbackOf == 0 && p.o.BreakGlass == nil)) {
+		return nil, conflict(fmt.Sprintf("v%d is on trial on %d gateways: promote or stop it first.", running.Version, len(running.Replicas)))
+	}
+	if p.o.Canary != nil && head.Number == 0 {
+		return nil, invalid(FieldError{Field: "canary", Message: "The first version goes to all gateways at once."})
+	}
+	if p.rollbackOf == 0 {
+		return running, nil
+	}
+	if p.rollbackOf == head.Number && running == nil {
+		return nil, conflict(fmt.Sprintf("Version %d is the one in force.", p.rollbackOf))
+	}
+	r, err := tx.Rollout(ctx, p.rollbackOf)
+	if err == nil && r.State != RolloutPromoted {
+		return nil, conflict(fmt.Sprintf("Version %d was never in force on all gateways: begin a draft with its content.", p.rollbackOf))
+	}
+	if IsNotFound(err) {
+		err = nil
+	}
+	return running, err
+}
+
+// newVersion is the version that a publication would make, without its proof.
+func (s *Policies) newVersion(ctx context.Context, tx Tx, actor Actor, p publication, pre prepared, head Version, headDoc *policy.Document) (Version, error) {
+	highest, err := tx.HighestVersion(ctx)
+	if err != nil {
+		return Version{}, err
+	}
+	body := pre.doc.Canonical()
 	v := Version{
-		Number: others.next(head.Number), Digest: policy.DigestOf(body), Parent: head.Digest, Body: body, Note: p.o.Note,
-		Author: actor.Name, Kind: KindPublish, CreatedAt: s.d.now(), AuthorID: actor.ID, Changes: rated(policy.Diff(headDoc, doc)),
+		Number: pre.others.next(max(head.Number, highest)), Digest: policy.DigestOf(body), Parent: head.Digest, Body: body, Note: p.o.Note,
+		Author: actor.Name, AuthorID: actor.ID, Kind: KindPublish, CreatedAt: s.d.now(), Tests: pre.tests,
 	}
 	if p.rollbackOf > 0 {
 		v.Kind, v.RollbackOf = KindRollback, p.rollbackOf
 	}
-	return v, s.store(ctx, tx, actor, p, head, v)
+	v.Changes, err = s.rate(ctx, tx, policy.Diff(headDoc, pre.doc), headDoc, pre.doc, pre.demand)
+	return v, err
 }
 
-// store writes the version, the head, the outbox row and the event, and
-// deletes the draft that it came from.
-func (s *Policies) store(ctx context.Context, tx Tx, actor Actor, p publication, head, v Version) error {
+// store writes the version, the head or the canary, the outbox row and the event,
+// and deletes the draft that it came from.
+func (s *Policies) store(ctx context.Context, tx Tx, actor Actor, p publication, pre prepared, head, v Version) error {
 	if err := tx.InsertVersion(ctx, v); err != nil {
 		return fmt.Errorf("insert version %d: %w", v.Number, err)
 	}
-	if err := tx.SetHead(ctx, v.Number, v.CreatedAt); err != nil {
-		return fmt.Errorf("set head to %d: %w", v.Number, err)
+	if err := s.send(ctx, tx, actor, pre, v); err != nil {
+		return err
 	}
-	if p.draftID != "" {
-		if ok, err := tx.DeleteDraft(ctx, p.draftID, p.draftETag); err != nil || !ok {
-			return firstError(err, staleDraft())
+	if v.Proof.BreakGlass != "" {
+		r := Review{
+			Version: v.Number, Author: actor.Name, AuthorID: actor.ID, Reason: v.Proof.BreakGlass, Missing: v.Proof.Missing, At: v.CreatedAt,
+		}
+		if err := tx.InsertReview(ctx, r); err != nil {
+			return fmt.Errorf("insert review of version %d: %w", v.Number, err)
 		}
 	}
-	number := strconv.FormatInt(v.Number, 10)
-	if _, err := tx.InsertOutbox(ctx, OutboxPolicy, number, v.CreatedAt); err != nil {
-		return fmt.Errorf("insert outbox row of version %d: %w", v.Number, err)
+	var untold []Writer
+	if p.draft.ID != "" {
+		var err error
+		if untold, err = tx.Writers(ctx, p.draft.ID); err != nil {
+			return err
+		}
+		if ok, err := tx.DeleteDraft(ctx, p.draft.ID, p.draft.ETag); err != nil || !ok {
+			return firstError(err, staleDraft(p.draft))
+		}
+	}
+	if err := s.d.tell(ctx, tx, untold, p.draft, v.CreatedAt); err != nil {
+		return err
 	}
 	ev := event{
-		action: "policy." + string(v.Kind), object: "policy", objectID: number, changes: PlainChanges(v.Changes), reason: v.Note,
-		after: versionView{v.Number, v.Digest, string(v.Kind), v.RollbackOf, v.Note},
+		action: "policy." + string(v.Kind), object: "policy", objectID: strconv.FormatInt(v.Number, 10), changes: PlainChanges(v.Changes),
+		reason: v.Note, after: viewPublication(v, pre),
 	}
 	if head.Number > 0 {
 		ev.before = versionView{Number: head.Number, Digest: head.Digest}
@@ -148,39 +298,40 @@ func (s *Policies) store(ctx context.Context, tx Tx, actor Actor, p publication,
 	return s.d.record(ctx, tx, actor, v.CreatedAt, ev)
 }
 
-// highestKnown is the highest version that Redis or a replica speaks of, so
-// that a restored database reuses none; 0 when Redis cannot be asked.
-func (s *Policies) highestKnown(ctx context.Context) known {
-	ctx, cancel := context.WithTimeout(ctx, feedTimeout)
-	defer cancel()
-	var k known
-	if st, err := s.d.Feed.State(ctx); err == nil {
-		k.redis = st.Version
+// send gives a version that is stored to all gateways, or to the canary's.
+func (s *Policies) send(ctx context.Context, tx Tx, actor Actor, pre prepared, v Version) error {
+	if pre.canary != nil {
+		return s.d.beginRollout(ctx, tx, actor, v, *pre.canary)
 	}
-	if replicas, err := s.d.Feed.Replicas(ctx); err == nil {
-		for _, r := range replicas {
-			k.replicas = append(k.replicas, r.Version)
-		}
+	if err := tx.SetHead(ctx, v.Number, v.CreatedAt); err != nil {
+		return fmt.Errorf("set head to %d: %w", v.Number, err)
 	}
-	return k
+	reason := fmt.Sprintf("v%d was published to all gateways", v.Number)
+	if v.Kind == KindRollback {
+		reason = fmt.Sprintf("rolled back to v%d", v.RollbackOf)
+	}
+	if err := s.d.endRollout(ctx, tx, actor, v, reason); err != nil {
+		return err
+	}
+	if _, err := tx.InsertOutbox(ctx, OutboxPolicy, strconv.FormatInt(v.Number, 10), v.CreatedAt); err != nil {
+		return fmt.Errorf("insert outbox row of version %d: %w", v.Number, err)
+	}
+	return nil
 }
 
-// known are versions that others speak of.
-type known struct {
-	redis    int64
-	replicas []int64
-}
-
-// next is the number after head and all that is known.
-func (k known) next(head int64) int64 {
-	highest := max(head, k.redis)
-	limit := highest + plausibleJump
-	for _, v := range k.replicas {
-		if v <= limit {
-			highest = max(highest, v)
-		}
+// lockHead locks the head and returns its version and document; zero and nil
+// when there is none. The document is shared: read it only.
+func (s *Policies) lockHead(ctx context.Context, tx Tx) (Version, *policy.Document, error) {
+	number, err := tx.LockHead(ctx)
+	if err != nil || number == 0 {
+		return Version{}, nil, err
 	}
-	return highest + 1
+	v, err := tx.Version(ctx, number)
+	if err != nil {
+		return Version{}, nil, err
+	}
+	doc, err := s.documents.of(v)
+	return v, doc, err
 }
 
 // lockHead locks the head and returns its version and document; zero and nil
@@ -196,21 +347,6 @@ func lockHead(ctx context.Context, tx Tx) (Version, *policy.Document, error) {
 	}
 	doc, err := v.Document()
 	return v, doc, err
-}
-
-func rollbackDocument(ctx context.Context, tx Tx, n, head int64) (*policy.Document, policy.Report, error) {
-	if n == head {
-		return nil, policy.Report{}, conflict(fmt.Sprintf("Version %d is the one in force.", n))
-	}
-	v, err := tx.Version(ctx, n)
-	if err != nil {
-		return nil, policy.Report{}, err
-	}
-	doc, report := policy.ParseLoose(v.Body)
-	if doc == nil {
-		return nil, report, invalidDocument(report)
-	}
-	return doc, report, nil
 }
 
 func staleBase(ctx context.Context, tx Tx, base int64, head Version, headDoc *policy.Document) error {

@@ -2,39 +2,149 @@ package console
 
 import (
 	"context"
+	"slices"
 
 	"github.com/headgate/headgate/policy"
-	"github.com/headgate/headgate/policy/scenario"
 )
 
-// noProver is the answer where tests and simulations cannot run.
-func noProver() error {
-	return &Error{Code: CodeUnavailable, Public: "This console cannot run tests and simulations."}
-}
-
 // Ready says everything that a reviewer of a draft wants to know. What is dear
-// to compute is remembered until draft, version in force or rules change.
+// to compute is remembered until the draft or the version in force changes, for
+// a minute at most.
 func (s *Policies) Ready(ctx context.Context, actor Actor, id string) (Readiness, error) {
-	return Readiness{}, noProver()
-}
-
-// RunTests runs a suite against a document. The report says what is wrong with
-// the suite; then nothing runs. A suite that takes longer than ctx allows is
-// CodeUnavailable.
-func (s *Policies) RunTests(ctx context.Context, doc *policy.Document, tests []byte) ([]scenario.Result, policy.Report, error) {
-	return nil, policy.Report{}, noProver()
-}
-
-// Score tells which small changes of a draft its tests would not notice.
-func (s *Policies) Score(ctx context.Context, actor Actor, id string) (scenario.Score, error) {
-	return scenario.Score{}, noProver()
-}
-
-// rated are changes without impact.
-func rated(in []policy.Change) []RatedChange {
-	out := make([]RatedChange, len(in))
-	for i, c := range in {
-		out[i] = RatedChange{Change: c}
+	if err := actor.need(PermView); err != nil {
+		return Readiness{}, err
 	}
-	return out
+	var r Readiness
+	var base Version
+	err := s.d.Store.Read(ctx, func(tx Tx) (err error) {
+		r.Draft, err = tx.Draft(ctx, id)
+		return err
+	})
+	if err != nil {
+		return Readiness{}, err
+	}
+	base, r.Head, err = s.basesOf(ctx, r.Draft)
+	if err != nil && !IsNotFound(err) {
+		return Readiness{}, err
+	}
+	c, err := s.coreOn(ctx, r.Draft, base, r.Head)
+	if err != nil {
+		return Readiness{}, err
+	}
+	r.fill(c)
+	err = s.d.Store.Read(ctx, func(tx Tx) error { return s.readyIn(ctx, tx, &r, c) })
+	return r, err
+}
+
+// fill takes what was computed.
+func (r *Readiness) fill(c *core) {
+	r.Digest, r.Mine, r.Theirs, r.Clashes = c.digest, c.mine, c.theirs, c.clashes
+	r.Report = policy.Report{Problems: slices.Clone(c.report.Problems), Warnings: slices.Clone(c.report.Warnings)}
+	r.Tests, r.TestProblems, r.TestsSlow = c.results, c.suite, c.slow
+	r.TestsChanged = r.Draft.Tests != r.Head.Tests
+	if c.untested != nil {
+		r.TestsUnknown = publicText(c.untested)
+	}
+}
+
+// publicText is what of an error may be shown.
+func publicText(err error) string {
+	if e := (*Error)(nil); CodeOf(err) != CodeInternal && asError(err, &e) {
+		return e.Public
+	}
+	return "The tests could not be run."
+}
+
+// readyIn reads what may change without the draft.
+func (s *Policies) readyIn(ctx context.Context, tx Tx, r *Readiness, c *core) (err error) {
+	if r.Rollout, err = runningRollout(ctx, tx); err != nil {
+		return err
+	}
+	if r.Comments, err = tx.Comments(ctx, r.Draft.ID, maxComments); err != nil {
+		return err
+	}
+	if r.Schedule, err = scheduleIn(ctx, tx, r.Draft, r.Head.Number); err != nil {
+		return err
+	}
+	if c.doc == nil {
+		return nil
+	}
+	if err := addMissingPlans(ctx, tx, c.doc, &r.Report); err != nil {
+		return err
+	}
+	d := s.demandNow()
+	if r.Changes, err = s.rate(ctx, tx, c.changes, c.before, c.doc, d); err != nil {
+		return err
+	}
+	if r.Confirmations, err = s.confirmations(ctx, tx, c.before, c.doc, d); err != nil {
+		return err
+	}
+	if err := s.readyApprovals(ctx, tx, r, c); err != nil {
+		return err
+	}
+	t, err := tx.NewestTrial(ctx, r.Draft.ID, c.document)
+	if IsNotFound(err) {
+		return nil
+	}
+	t = s.asOfNow(t)
+	r.Trial = &t
+	return err
+}
+
+func (s *Policies) readyApprovals(ctx context.Context, tx Tx, r *Readiness, c *core) error {
+	rules, err := approvalRules(ctx, tx)
+	if err != nil {
+		return err
+	}
+	all, err := tx.Approvals(ctx, r.Draft.ID)
+	if err != nil {
+		return err
+	}
+	if r.Writers, err = writersOf(ctx, tx, r.Draft); err != nil {
+		return err
+	}
+	if r.Approvals, err = holding(ctx, tx, all, contentOf{c.digest, r.Head.Number}, r.Writers); err != nil {
+		return err
+	}
+	r.Voided = len(all) - len(r.Approvals)
+	facts := ruleFacts{changes: r.Changes, before: c.before, after: c.doc, failing: failing(c.results) > 0}
+	r.Needed, r.TestsExcused = facts.needed(rules, len(r.Approvals))
+	return nil
+}
+
+// Waiting is a draft that others have to approve.
+type Waiting struct {
+	Draft  Draft // without source and tests
+	Needed []Needed
+	Mine   bool // the actor may not approve it: they wrote in it
+}
+
+// Waiting lists drafts without problems that lack approvals, the last changed
+// first; of the 50 that were changed last.
+func (s *Policies) Waiting(ctx context.Context, actor Actor) ([]Waiting, error) {
+	if err := actor.need(PermView); err != nil {
+		return nil, err
+	}
+	rules, err := s.ApprovalRules(ctx)
+	if err != nil || len(rules) == 0 {
+		return nil, err
+	}
+	drafts, err := s.ListDrafts(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var out []Waiting
+	for _, d := range drafts[:min(len(drafts), 50)] {
+		r, err := s.Ready(ctx, actor, d.ID)
+		if IsNotFound(err) {
+			continue // published or deleted meanwhile
+		}
+		if err != nil {
+			return nil, err
+		}
+		if r.Report.OK() && len(r.Needed) > 0 {
+			out = append(out, Waiting{Draft: d, Needed: r.Needed, Mine: slices.Contains(r.Writers, actor.ID)})
+		}
+	}
+	return out, nil
 }

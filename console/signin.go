@@ -89,9 +89,7 @@ func (s *Operators) SignIn(ctx context.Context, email, password, ip string) (Ope
 	defer leave() // one at a time from here on: a guess is counted before the next is looked at
 	network := networkOf(ip)
 	if wait := s.guard.wait(email, network); wait > 0 {
-		return Operator{}, &Error{
-			Code: CodeRateLimited, Public: "Too many wrong passwords; please try again later.", RetryAfter: int(math.Ceil(wait.Seconds())),
-		}
+		return Operator{}, tooManyPasswords(wait)
 	}
 	o, err := s.ByEmail(ctx, email)
 	if err != nil && !IsNotFound(err) {
@@ -231,4 +229,46 @@ func (g *guard) succeeded(email, network string) {
 		}
 	}
 	g.known[[2]string{email, network}] = g.now()
+}
+
+// CheckPassword checks the password of an operator who is signed in, for what
+// needs it again. A wrong one counts like one at sign-in, and is CodeInvalid:
+// the session stays.
+func (s *Operators) CheckPassword(ctx context.Context, actor Actor, password string) error {
+	wrong := invalid(FieldError{Field: "password", Message: "This is not your password."})
+	if actor.ID == "" || password == "" || len(password) > maxPassword {
+		return wrong
+	}
+	o, err := s.Get(ctx, actor.ID)
+	if err != nil {
+		return err
+	}
+	if o.PasswordHash == "" || o.DisabledAt != nil {
+		return wrong
+	}
+	leave, err := s.hasher.enter(ctx)
+	if err != nil {
+		return err
+	}
+	defer leave()
+	email, network := strings.ToLower(o.Email), networkOf(actor.IP)
+	if wait := s.guard.wait(email, network); wait > 0 {
+		return tooManyPasswords(wait)
+	}
+	match, err := argon2id.ComparePasswordAndHash(password, o.PasswordHash)
+	if err != nil {
+		return err
+	}
+	if !match {
+		s.guard.failed(ctx, email, network)
+		s.d.Log.InfoContext(ctx, "password refused", "operator", o.ID, "network", network)
+		return wrong
+	}
+	return nil
+}
+
+func tooManyPasswords(wait time.Duration) error {
+	return &Error{
+		Code: CodeRateLimited, Public: "Too many wrong passwords; please try again later.", RetryAfter: int(math.Ceil(wait.Seconds())),
+	}
 }

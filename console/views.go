@@ -52,6 +52,8 @@ type draftView struct {
 	Name   string `json:"name"`
 	Base   int64  `json:"base"`
 	Digest string `json:"source_digest"`
+	Tests  string `json:"tests_digest,omitempty"`
+	Saves  int    `json:"saves,omitempty"` // that one event tells together
 }
 
 type versionView struct {
@@ -60,6 +62,67 @@ type versionView struct {
 	Kind       string `json:"kind,omitempty"`
 	RollbackOf int64  `json:"rollback_of,omitempty"`
 	Note       string `json:"note,omitempty"`
+}
+
+// publicationView is what a publication did, and by what right.
+type publicationView struct {
+	versionView
+	Routes     int      `json:"routes"` // that the document has
+	Approvals  []string `json:"approvals,omitempty"`
+	Confirmed  []string `json:"confirmed,omitempty"`
+	BreakGlass string   `json:"break_glass,omitempty"`
+	Missing    []string `json:"missing,omitempty"`
+	Tests      int      `json:"tests,omitempty"`
+	Failed     int      `json:"tests_failed,omitempty"`
+	Canary     []string `json:"canary,omitempty"` // gateways that get it first
+	Scheduled  bool     `json:"scheduled,omitempty"`
+}
+
+func viewPublication(v Version, pre prepared) publicationView {
+	out := publicationView{
+		versionView: versionView{v.Number, v.Digest, string(v.Kind), v.RollbackOf, v.Note},
+		Routes:      len(pre.doc.Routes), BreakGlass: v.Proof.BreakGlass, Tests: len(pre.results), Failed: failing(pre.results),
+		Scheduled: v.Proof.Scheduled != nil,
+	}
+	for _, a := range v.Proof.Approvals {
+		out.Approvals = append(out.Approvals, a.Actor)
+	}
+	for _, c := range v.Proof.Confirmed {
+		out.Confirmed = append(out.Confirmed, c.Code)
+	}
+	for _, n := range v.Proof.Missing {
+		out.Missing = append(out.Missing, n.Text())
+	}
+	if pre.canary != nil {
+		out.Canary = pre.canary.replicas
+	}
+	return out
+}
+
+type commentView struct {
+	ID   string `json:"id"`
+	Text string `json:"text"`
+}
+
+type approvalView struct {
+	Digest string `json:"digest"`
+	Base   int64  `json:"base"`
+}
+
+type rulesView struct {
+	Rules []ApprovalRule `json:"rules"`
+}
+
+type scheduleView struct {
+	At        time.Time `json:"at"`
+	Note      string    `json:"note,omitempty"`
+	Canary    bool      `json:"canary,omitempty"`
+	Suspended string    `json:"suspended,omitempty"`
+}
+
+type reviewView struct {
+	ClosedBy string `json:"closed_by,omitempty"`
+	Note     string `json:"note,omitempty"`
 }
 
 type operatorView struct {
