@@ -5,9 +5,6 @@ import (
 	"github.com/headgate/headgate/policy"
 )
 
-// row is the buckets of one subject, by the hash of their limit.
-type row map[uint64]limiter.Bucket
-
 // rowOverflow is the kind of a row that holds the gates and overflow buckets of
 // all subjects of one scope: a tenant, all addresses, or all other dimensions.
 const rowOverflow limiter.RowKind = 'o'
@@ -15,27 +12,28 @@ const rowOverflow limiter.RowKind = 'o'
 // place is the bucket that a charge is judged on, at now and under the charge's
 // numbers, and where it lies.
 type place struct {
-	row      limiter.Row
+	row      *row // nil: not there yet
 	bucket   limiter.Bucket
 	overflow bool
 	entering bool // the subject was not known: it takes a token of the gate
 	gate     limiter.Bucket
 }
 
-// find mends what it looks at, whether the draw is admitted or not.
-func (s *Store) find(now int64, c *limiter.Charge) place {
-	b, known := s.look(now, c.Row, c.Hash, c.Numbers)
-	own := place{row: c.Row, bucket: b}
+// find mends what it looks at, whether the draw is admitted or not. own is the
+// charge's row, or nil.
+func (s *Store) find(now int64, c *limiter.Charge, own *row) place {
+	b, known := own.look(now, c.Hash, c.Numbers)
+	p := place{row: own, bucket: b}
 	if known || c.Identifiers == 0 {
-		return own
+		return p
 	}
-	scope := overflowRow(c.Row)
-	own.gate, _ = s.look(now, scope, gateHash(c.Hash), limiter.IdentifierNumbers(c.Numbers, c.Identifiers))
-	if limiter.Wait(own.gate.Units, 1, own.gate.Numbers) == 0 {
-		own.entering = true
-		return own
+	scope := s.rows.get(overflowRow(c.Row))
+	p.gate, _ = scope.look(now, gateHash(c.Hash), limiter.IdentifierNumbers(c.Numbers, c.Identifiers))
+	if limiter.Wait(p.gate.Units, 1, p.gate.Numbers) == 0 {
+		p.entering = true
+		return p
 	}
-	b, _ = s.look(now, scope, c.Hash, c.Numbers)
+	b, _ = scope.look(now, c.Hash, c.Numbers)
 	return place{row: scope, bucket: b, overflow: true}
 }
 
@@ -50,31 +48,21 @@ func overflowRow(of limiter.Row) limiter.Row {
 // there. One that was written under other numbers is stored under the new ones
 // even if the request will be refused, else it would go on refilling at the old
 // rate.
-func (s *Store) look(now int64, id limiter.Row, hash uint64, n policy.Numbers) (b limiter.Bucket, known bool) {
-	r := s.rows[id]
-	r.mend(now)
-	b, known = r[hash]
-	if !known {
+func (r *row) look(now int64, hash uint64, n policy.Numbers) (b limiter.Bucket, known bool) {
+	if r == nil {
 		return limiter.FullBucket(now, n), false
 	}
+	r.mend(now)
+	at := r.find(hash)
+	if at < 0 {
+		return limiter.FullBucket(now, n), false
+	}
+	b = r.buckets[at]
 	moved := b.Advance(now, n)
 	if b.Numbers != n {
-		r[hash] = moved
+		r.put(hash, moved)
 	}
 	return moved, true
-}
-
-// mend brings what lies in the future to now and drops what is forgotten.
-func (r row) mend(now int64) {
-	for hash, b := range r {
-		if b.TimeMicros > now {
-			b.TimeMicros = now
-			r[hash] = b
-		}
-		if b.Forgotten(now) {
-			delete(r, hash)
-		}
-	}
 }
 
 // pay takes the cost and as much of the extra as is there.
@@ -86,20 +74,18 @@ func (s *Store) pay(c *limiter.Charge, p *place, level *limiter.Level) {
 		b.Units -= level.Extra * c.Numbers.Period
 	}
 	level.Units = b.Units
-	s.put(p.row, c.Hash, b)
+	if p.row == nil {
+		id := c.Row
+		if p.overflow {
+			id = overflowRow(c.Row)
+		}
+		p.row = s.rows.of(id)
+	}
+	p.row.put(c.Hash, b)
 	if p.entering {
 		p.gate.Units -= p.gate.Numbers.Period
-		s.put(overflowRow(c.Row), gateHash(c.Hash), p.gate)
+		s.rows.of(overflowRow(c.Row)).put(gateHash(c.Hash), p.gate)
 	}
-}
-
-func (s *Store) put(id limiter.Row, hash uint64, b limiter.Bucket) {
-	r := s.rows[id]
-	if r == nil {
-		r = row{}
-		s.rows[id] = r
-	}
-	r[hash] = b
 }
 
 // correct makes one correction. A bucket keeps its own numbers, which may be
@@ -109,20 +95,24 @@ func (s *Store) correct(now int64, a *limiter.Amendment) {
 		s.recount(now, a)
 		return
 	}
-	id := a.Row
-	r := s.rows[id]
-	r.mend(now)
-	b, known := r[a.Hash]
+	r, b := s.rows.get(a.Row), limiter.Bucket{}
+	at := -1
+	if r != nil {
+		r.mend(now)
+		at = r.find(a.Hash)
+	}
 	switch {
-	case known:
+	case at >= 0:
+		b = r.buckets[at]
 	case a.Tokens < 0:
 		b = limiter.FullBucket(now, a.Numbers)
 	default:
 		return // full already
 	}
 	if a.Tokens > 0 && a.Since != 0 {
-		s.put(id, a.Hash, b.GiveBack(now, a.Since, a.Tokens))
-		return
+		b = b.GiveBack(now, a.Since, a.Tokens)
+	} else {
+		b = b.Amend(now, a.Tokens)
 	}
-	s.put(id, a.Hash, b.Amend(now, a.Tokens))
+	s.rows.of(a.Row).put(a.Hash, b)
 }

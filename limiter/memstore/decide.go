@@ -23,9 +23,13 @@ func (s *Store) decide(now int64, d *limiter.Draw) limiter.Outcome {
 	v := verdict{admitted: true, payable: true}
 	var few [8]place // most draws need no more
 	places := few[:0]
+	var own *row
 	for i := range d.Charges {
 		c := &d.Charges[i]
-		p := s.find(now, c)
+		if i == 0 || c.Row != d.Charges[i-1].Row {
+			own = s.rows.get(c.Row)
+		}
+		p := s.find(now, c, own)
 		wait := limiter.Wait(p.bucket.Units, c.Cost, c.Numbers)
 		out.Levels[i] = limiter.Level{Units: p.bucket.Units, WaitMicros: wait, Overflow: p.overflow}
 		v.add(wait > 0, c.Shadow)

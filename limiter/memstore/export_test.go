@@ -4,5 +4,5 @@ package memstore
 func (s *Store) Sizes() (rows, slots, quotas, marks int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return len(s.rows), len(s.slots), len(s.quotas), len(s.marks)
+	return s.rows.len(), s.slots.len(), s.quotas.len(), s.marks.len()
 }

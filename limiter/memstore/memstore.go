@@ -20,10 +20,10 @@ type Store struct {
 	now func() time.Time
 
 	mu     sync.Mutex
-	rows   map[limiter.Row]row
-	slots  map[limit]leases
-	quotas map[counted]counter
-	marks  map[string]int64 // ids of amendments, by the time in µs when they were applied
+	rows   table[limiter.Row, row]
+	slots  table[limit, leases]
+	quotas table[counted, counter]
+	marks  table[string, int64] // ids of amendments, by the time in µs when they were applied
 }
 
 // limit names one limit of one subject.
@@ -47,10 +47,10 @@ func (s *Store) Flush() {
 }
 
 func (s *Store) forget() {
-	s.rows = map[limiter.Row]row{}
-	s.slots = map[limit]leases{}
-	s.quotas = map[counted]counter{}
-	s.marks = map[string]int64{}
+	s.rows = newTable[limiter.Row, row]()
+	s.slots = newTable[limit, leases]()
+	s.quotas = newTable[counted, counter]()
+	s.marks = newTable[string, int64]()
 }
 
 // Ping succeeds as long as ctx lives.
@@ -96,10 +96,10 @@ func (s *Store) Amend(ctx context.Context, id string, corrections []limiter.Amen
 	now := s.begin()
 	defer s.mu.Unlock()
 	if id != "" {
-		if at, known := s.marks[id]; known && now < at+markMicros {
+		if at := s.marks.get(id); at != nil && now < *at+markMicros {
 			return nil
 		}
-		s.marks[id] = now
+		*s.marks.of(id) = now
 	}
 	for i := range corrections {
 		s.correct(now, &corrections[i])
@@ -129,7 +129,9 @@ func (s *Store) Release(ctx context.Context, of []limiter.Lease) error {
 	s.begin()
 	defer s.mu.Unlock()
 	for i := range of {
-		delete(s.slots[limit{of[i].Row, of[i].Hash}], of[i].ID)
+		if set := s.slots.get(limit{of[i].Row, of[i].Hash}); set != nil {
+			delete(set.expiry, of[i].ID)
+		}
 	}
 	return nil
 }

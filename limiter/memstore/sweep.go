@@ -1,7 +1,7 @@
 package memstore
 
-// What bounds the memory. Each call looks at a few entries of each kind, in
-// random order, and drops those that nobody needs any more.
+// What bounds the memory. Each call looks at a few entries of each kind, in turn, and
+// drops those that nobody needs any more.
 const (
 	// sweepProbes bounds the entries looked at.
 	sweepProbes = 4
@@ -27,30 +27,8 @@ func keptUntil(now, end int64) int64 {
 
 func (s *Store) sweep(now int64) {
 	past := now - sweepLagMicros
-	sweep(s.rows, func(r row) bool { return r.forgotten(past) })
-	sweep(s.slots, func(l leases) bool { return l.held(past) == 0 })
-	sweep(s.quotas, func(c counter) bool { return c.until <= past })
-	sweep(s.marks, func(at int64) bool { return at+markMicros <= past })
-}
-
-func sweep[K comparable, V any](of map[K]V, useless func(V) bool) {
-	looked := 0
-	for key, value := range of { // in random order
-		if useless(value) {
-			delete(of, key)
-		}
-		if looked++; looked == sweepProbes {
-			return
-		}
-	}
-}
-
-// forgotten reports whether none of the row's buckets is needed.
-func (r row) forgotten(now int64) bool {
-	for _, b := range r {
-		if !b.Forgotten(now) {
-			return false
-		}
-	}
-	return true
+	s.rows.sweep(past, (*row).forgotten)
+	s.slots.sweep(past, func(l *leases, past int64) bool { return l.latest <= past })
+	s.quotas.sweep(past, func(c *counter, past int64) bool { return c.until <= past })
+	s.marks.sweep(past, func(at *int64, past int64) bool { return *at+markMicros <= past })
 }
