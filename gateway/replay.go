@@ -66,6 +66,9 @@ func (r *Replay) price(in *Inbound, v *Verdict, computed bool) {
 // are counted exactly and refusals are not remembered. It is for one goroutine.
 type Replayer struct {
 	g *Gateway
+	// forever is a budget that is never spent, made once: the parts of the gateway that
+	// a replay runs through take a budget within another one as it is.
+	forever context.Context //nolint:containedctx // see above; it belongs to no request
 }
 
 // ReplayConfig is what a Replayer needs.
@@ -99,7 +102,8 @@ func NewReplayer(cfg ReplayConfig) (*Replayer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make replayer: %w", err)
 	}
-	return &Replayer{g: g}, nil
+	forever, _ := limiter.WithBudget(context.Background(), replayBudget)
+	return &Replayer{g: g, forever: forever}, nil
 }
 
 // Decide is the gateway's answer to in, whose Replay must be set. What v was before,
@@ -107,7 +111,7 @@ func NewReplayer(cfg ReplayConfig) (*Replayer, error) {
 func (r *Replayer) Decide(in *Inbound, v *Verdict) {
 	in.Replay.Lacks, in.Replay.Unpriced = "", false
 	*v = Verdict{Deciding: -1, RequestID: "replay", Status: http.StatusOK, drawn: v.drawn}
-	r.g.judge(context.Background(), in, v)
+	r.g.judge(r.forever, in, v)
 }
 
 // Kept is what an admitted request holds, and what may be corrected of it.
@@ -140,9 +144,11 @@ func (r *Replayer) Renew(k *Kept) error {
 	return nil
 }
 
-// End gives the places back.
+// End gives the places back; k holds them no more.
 func (r *Replayer) End(k *Kept) error {
-	if err := r.g.limiter.ReleaseLeases(context.Background(), k.leases); err != nil {
+	leases := k.leases
+	k.leases = nil
+	if err := r.g.limiter.ReleaseLeases(context.Background(), leases); err != nil {
 		return fmt.Errorf("give places back: %w", err)
 	}
 	return nil

@@ -91,10 +91,15 @@ func (s *side) ended(e *decisionlog.Entry) error {
 	if !ok {
 		return nil
 	}
-	delete(s.open, e.Ref)
 	l := s.lasted[o.route]
 	s.lasted[o.route] = lasts{l.sum + e.At - o.at, l.n + 1}
-	return s.replayer.End(&o.kept)
+	err := s.replayer.End(&o.kept)
+	if o.kept.Empty() {
+		delete(s.open, e.Ref)
+	} else { // its cost may still come
+		s.open[e.Ref] = o
+	}
+	return err
 }
 
 func (s *side) settled(e *decisionlog.Entry) error {
