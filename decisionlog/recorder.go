@@ -128,7 +128,9 @@ func (r *Recorder) border() {
 		r.current.Unjudged = r.unjudged.Swap(0)
 		r.closed = append(r.closed, r.current)
 	}
+	room := len(r.current.Entries)
 	r.current, r.bulk = r.empty(), 0
+	r.current.Entries = make([]Entry, 0, min(room+room/4, batchEntries))
 }
 
 // Cut takes out what was recorded since the last cut, in the order of the store, as

@@ -13,6 +13,8 @@ import (
 
 var t0 = time.Date(2026, 11, 30, 12, 0, 0, 0, time.UTC)
 
+type ctx = context.Context
+
 // batches is a Log of batches as they stand.
 type batches []*decisionlog.Batch
 
