@@ -17,10 +17,11 @@ type PolicyFeed interface {
 	State(ctx context.Context) (policy.FeedState, error)
 }
 
-// PolicyRestorer is a PolicyFeed that can also put a version back over another
-// one with the same number, which nobody but this console may have written.
+// PolicyRestorer is a PolicyFeed that can also put a version back over one that
+// nobody with this console's key may have written.
 type PolicyRestorer interface {
-	RestorePolicy(ctx context.Context, p policy.SignedPolicy) error
+	// RestorePolicy writes p over the head only while that is still foreign.
+	RestorePolicy(ctx context.Context, p, foreign policy.SignedPolicy) error
 }
 
 // DirectoryFeed carries records of keys and tenants to the gateways.

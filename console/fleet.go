@@ -27,18 +27,22 @@ type Status string
 // Statuses of a replica.
 const (
 	StatusInSync Status = "in-sync" // enforces the version in force
-	StatusBehind Status = "behind"  // enforces an older one
+	StatusBehind Status = "behind"  // enforces an older one, or has not saved this one yet (Unsaved)
 	StatusNACKed Status = "nacked"  // says why it cannot use the version in force
 	StatusSilent Status = "silent"  // no heartbeat for SilentAfter
 	StatusGone   Status = "gone"    // no heartbeat for GoneAfter
 	StatusAhead  Status = "ahead"   // enforces a version that the database does not have
+	StatusCanary Status = "canary"  // enforces the version on trial, as it should
 )
 
 // Replica is a heartbeat with what the console makes of it.
 type Replica struct {
 	policy.Heartbeat
 	Status Status
-	Age    time.Duration // since its last heartbeat, by Redis' clock
+	Age    time.Duration // since its last heartbeat, by the clock of Redis or PostgreSQL
+	// ViaConsole says that it brought its last heartbeat to a console itself,
+	// because it cannot reach Redis.
+	ViaConsole bool
 }
 
 // Fleet knows the replicas and whether Redis and PostgreSQL can be used.
@@ -47,6 +51,7 @@ type Fleet struct {
 	refresh sync.Mutex // one refresh at a time
 	cached  atomic.Pointer[Health]
 	history atomic.Pointer[[]Sample]
+	digests digests
 }
 
 // NewFleet returns the fleet service. Its Run must run for Health to be fresh.
@@ -64,28 +69,10 @@ func statusOf(h policy.Heartbeat, age time.Duration, version int64, digest strin
 		return StatusAhead
 	case h.NACK != nil:
 		return StatusNACKed
-	case h.Version == version && h.Digest == digest:
+	case h.Version == version && h.Digest == digest && !h.Unsaved:
 		return StatusInSync
 	}
 	return StatusBehind
-}
-
-// readReplicas asks Redis; version and digest are the ones in force.
-func (s *Fleet) readReplicas(ctx context.Context, version int64, digest string) ([]Replica, error) {
-	beats, err := s.d.Feed.Replicas(ctx)
-	if err != nil {
-		return nil, err
-	}
-	now, err := s.d.Feed.Now(ctx)
-	if err != nil {
-		return nil, err
-	}
-	out := make([]Replica, len(beats))
-	for i, h := range beats {
-		age := max(now.Sub(h.At), 0)
-		out[i] = Replica{Heartbeat: h, Age: age, Status: statusOf(h, age, version, digest)}
-	}
-	return out, nil
 }
 
 // Replicas returns what the last snapshot knows. While Redis cannot be asked
@@ -116,19 +103,31 @@ type ReplicaNACK struct {
 	NACK    policy.NACK
 }
 
-// WaitVersion waits until all replicas enforce version n (or a later one), or
-// refuse it, or timeout is over. Without replicas, or without Redis, it returns
-// early.
+// WaitVersion waits until all replicas that version n is meant for enforce it,
+// or a later one, or refuse it, or timeout is over. Without replicas, or while
+// neither Redis nor the replicas themselves tell, it returns early.
 func (s *Fleet) WaitVersion(ctx context.Context, n int64, timeout time.Duration) Convergence {
-	return s.wait(ctx, timeout, func(r Replica) (bool, *policy.NACK) {
-		if r.Version >= n {
-			return true, nil
+	begun := time.Now()
+	var last Convergence
+	for failures := 0; ; {
+		ask, cancel := context.WithTimeout(ctx, 2*healthTimeout)
+		p, err := s.Publication(ask, n)
+		cancel()
+		if err == nil && p.Known {
+			failures = 0
+			last = Convergence{On: p.On, Of: p.Of, Nacks: p.Nacks, Known: true}
+		} else if failures++; failures > 3 {
+			return Convergence{After: time.Since(begun)}
 		}
-		if r.NACK != nil && r.NACK.Version >= n {
-			return false, r.NACK
+		last.After = time.Since(begun)
+		if err == nil && last.Known && last.On+len(last.Nacks) >= last.Of {
+			s.catchUp(ctx)
+			return last
 		}
-		return false, nil
-	})
+		if last.After >= timeout || !pause(ctx, waitEvery) {
+			return last
+		}
+	}
 }
 
 // WaitPlace waits until all replicas have applied the directory up to p, or
@@ -216,7 +215,7 @@ func (s *Fleet) wait(ctx context.Context, timeout time.Duration, applied func(Re
 func (s *Fleet) converged(ctx context.Context, applied func(Replica) (bool, *policy.NACK)) (Convergence, error) {
 	ctx, cancel := context.WithTimeout(ctx, healthTimeout)
 	defer cancel()
-	replicas, err := s.readReplicas(ctx, 0, "")
+	replicas, err := s.d.redisReplicas(ctx)
 	if err != nil {
 		return Convergence{}, err
 	}

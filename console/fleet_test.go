@@ -150,11 +150,12 @@ func TestFleet_RunNoticesAnOutageAndItsEnd(t *testing.T) {
 func TestFleet_WaitVersionCountsSilentOnesAsMissing(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t)
+	x := e.publish(t, "20", e.publish(t, "10", 0).Number).Digest
 	e.feed.set(func() {
 		f := e.feed
 		nacked := f.beat("c", 1, "x", 0)
 		nacked.NACK = &policy.NACK{Version: 2, Code: policy.NACKBadSignature}
-		f.beats = []policy.Heartbeat{f.beat("a", 2, "x", 0), f.beat("b", 2, "x", 8*time.Second), nacked, f.beat("d", 2, "x", 2*time.Minute)}
+		f.beats = []policy.Heartbeat{f.beat("a", 2, x, 0), f.beat("b", 2, x, 8*time.Second), nacked, f.beat("d", 2, x, 2*time.Minute)}
 	})
 	c := e.fleet.WaitVersion(e.ctx, 2, 60*time.Millisecond)
 	if !c.Known || c.On != 1 || c.Of != 3 || len(c.Nacks) != 1 || c.Nacks[0].Replica != "c" || c.Done() {
@@ -168,16 +169,20 @@ func TestFleet_WaitVersionCountsSilentOnesAsMissing(t *testing.T) {
 	if c := e.fleet.WaitVersion(e.ctx, 2, time.Minute); c.Done() || c.Of != 0 || c.After > 10*time.Second {
 		t.Fatalf("convergence without replicas %+v", c)
 	}
+	if c := e.fleet.WaitVersion(e.ctx, 3, time.Minute); c.Known || c.After > 10*time.Second {
+		t.Fatalf("convergence of a version that does not exist %+v", c)
+	}
 }
 
 func TestFleet_WhatAWaitHasSeenIsShownAtOnce(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t)
-	e.feed.set(func() { e.feed.beats = []policy.Heartbeat{e.feed.beat("a", 1, "x", 0)} })
+	v := e.publish(t, "20", e.publish(t, "10", 0).Number)
+	e.feed.set(func() { e.feed.beats = []policy.Heartbeat{e.feed.beat("a", 1, v.Parent, 0)} })
 	if got, err := e.fleet.Replicas(e.ctx); err != nil || len(got) != 1 || got[0].Version != 1 {
 		t.Fatalf("replicas %+v, %v", got, err)
 	}
-	e.feed.set(func() { e.feed.beats = []policy.Heartbeat{e.feed.beat("a", 2, "x", 0)} })
+	e.feed.set(func() { e.feed.beats = []policy.Heartbeat{e.feed.beat("a", 2, v.Digest, 0)} })
 	if c := e.fleet.WaitVersion(e.ctx, 2, time.Minute); !c.Done() {
 		t.Fatalf("convergence %+v", c)
 	}

@@ -33,11 +33,19 @@ type Health struct {
 	// PolicyDiffers says that Redis has this version with another digest: something
 	// else writes to it. The relay puts it right; gateways never take it.
 	PolicyDiffers bool
+	// Behind is the version that Redis or a replica has, above all that the
+	// database knows: it was restored from an older copy. 0 when it is not. Rollouts.Adopt
+	// takes over what Redis still has.
+	Behind int64
+	// Rollout is the canary that runs; nil when there is none.
+	Rollout *Rollout
 
 	FleetKnown    bool
 	FleetAt       time.Time
 	Replicas      []Replica
 	InSync, Of    int // Of leaves out those that are gone
+	OnCanary      int // of Of: enforce the version on trial, as they should
+	ViaConsole    int // of Of: cannot reach Redis and told a console themselves
 	Nacked        int
 	Degraded      int // replicas that decide without Redis
 	DecisionsPerS float64
@@ -50,7 +58,9 @@ type Health struct {
 	Hazards   []policy.Hazard // what endangers the limits, the worst first
 	HazardsAt time.Time       // of the last look; zero before the first
 
-	feed policy.FeedState // as last known
+	feed     policy.FeedState // as last known
+	highest  int64            // version that the database knows
+	standing standing
 }
 
 // Sample is one point of the hour that Health looks back on.
@@ -137,13 +147,14 @@ func (s *Fleet) takeSnapshot(ctx context.Context) {
 	s.inspect(ctx, &h)
 	db := <-databaseDone
 	h.PostgresUp, h.Version, h.Digest, h.Drafts, h.OutboxPending = db.PostgresUp, db.Version, db.Digest, db.Drafts, db.OutboxPending
+	h.Rollout, h.highest, h.standing = db.Rollout, db.highest, db.standing
 	if ctx.Err() != nil && before.At.IsZero() {
 		return
 	}
 	h.At = s.d.now()
 	h.RedisSince = since(before.RedisUp == h.RedisUp, before.RedisSince, h.At)
 	h.PostgresSince = since(before.PostgresUp == h.PostgresUp, before.PostgresSince, h.At)
-	h.sum(before)
+	h.sum()
 	s.cached.Store(&h)
 	s.remember(h)
 }
@@ -175,30 +186,57 @@ func (s *Fleet) askDatabase(ctx context.Context, h Health) Health {
 			return err
 		}
 		h.Version, h.Digest, h.Drafts, h.OutboxPending = number, digest, int(drafts), int(pending)
-		return nil
+		if h.highest, err = tx.HighestVersion(ctx); err != nil {
+			return err
+		}
+		h.standing, err = standingOf(ctx, tx, number, digest)
+		h.Rollout = h.standing.canary
+		return err
 	})
 	h.PostgresUp = err == nil
 	return h
 }
 
+// askRedis reads what Redis has. Replicas come from there, or, while it is away,
+// by themselves.
 func (s *Fleet) askRedis(ctx context.Context, h *Health) {
 	ctx, cancel := context.WithTimeout(ctx, healthTimeout)
 	defer cancel()
 	rtt, err := s.d.Feed.Ping(ctx)
-	var replicas []Replica
 	var state policy.FeedState
-	if err == nil {
-		replicas, err = s.readReplicas(ctx, 0, "")
-	}
 	if err == nil {
 		state, err = s.d.Feed.State(ctx)
 	}
-	h.RedisUp, h.FleetKnown, h.RedisError = err == nil, err == nil, ""
+	last := h.Replicas
+	if !h.At.IsZero() {
+		last = aged(last, s.d.now().Sub(h.At))
+	}
+	away, cancelRoster := context.WithTimeout(context.WithoutCancel(ctx), healthTimeout)
+	defer cancelRoster()
+	replicas, known, rosterErr := s.d.roster(away, last)
+	if err == nil {
+		err = rosterErr
+	}
+	h.RedisUp, h.RedisError = err == nil, ""
 	if err != nil {
 		h.RedisError = err.Error()
-		return
+	} else {
+		h.RedisRTT, h.feed = rtt, state
 	}
-	h.RedisRTT, h.Replicas, h.FleetAt, h.feed = rtt, replicas, s.d.now(), state
+	h.FleetKnown = err == nil || known
+	h.Replicas = replicas
+	if h.FleetKnown {
+		h.FleetAt = s.d.now()
+	}
+}
+
+// aged is replicas as of some time later, without news of them.
+func aged(replicas []Replica, by time.Duration) []Replica {
+	out := slices.Clone(replicas)
+	for i := range out {
+		out[i].Age += max(by, 0)
+	}
+	return out
 }
 
 // inspect looks Redis over, once every inspectEvery. What cannot be looked at
@@ -226,20 +264,19 @@ func (s *Fleet) inspect(ctx context.Context, h *Health) {
 
 // sum computes statuses and totals from replicas and version. Without Redis
 // the totals are those of the last known replicas, older by the time since.
-func (h *Health) sum(before Health) {
+func (h *Health) sum() {
 	h.PolicyDiffers = h.Version > 0 && h.feed.Version == h.Version && h.feed.Digest != h.Digest
-	replicas := make([]Replica, len(h.Replicas))
-	h.InSync, h.Of, h.Nacked, h.Degraded = 0, 0, 0, 0
+	h.InSync, h.Of, h.Nacked, h.Degraded, h.OnCanary, h.ViaConsole, h.Behind = 0, 0, 0, 0, 0, 0, 0
 	h.DecisionsPerS, h.RefusedPerS, h.FallbackPerS = 0, 0, 0
-	for i, r := range h.Replicas {
-		if !h.FleetKnown && !before.At.IsZero() {
-			r.Age += h.At.Sub(before.At)
-		}
-		r.Status = statusOf(r.Heartbeat, r.Age, h.Version, h.Digest)
-		replicas[i] = r
-		h.add(r)
+	replicas := slices.Clone(h.Replicas)
+	for i := range replicas {
+		replicas[i].Status = h.standing.status(replicas[i].Heartbeat, replicas[i].Age)
+		h.add(replicas[i])
 	}
 	h.Replicas = replicas
+	if h.PostgresUp && h.feed.Version > h.highest && plausible(h.highest, h.feed.Version) {
+		h.Behind = max(h.Behind, h.feed.Version)
+	}
 }
 
 func (h *Health) add(r Replica) {
@@ -252,6 +289,15 @@ func (h *Health) add(r Replica) {
 	}
 	if r.Status == StatusInSync {
 		h.InSync++
+	}
+	if r.Status == StatusCanary {
+		h.OnCanary++
+	}
+	if r.ViaConsole {
+		h.ViaConsole++
+	}
+	if r.Status == StatusAhead && h.PostgresUp && plausible(h.highest, r.Version) {
+		h.Behind = max(h.Behind, r.Version)
 	}
 	if r.Status == StatusNACKed {
 		h.Nacked++

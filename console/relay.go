@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/headgate/headgate/policy"
@@ -28,10 +29,15 @@ type Relay struct {
 	wake  chan struct{}
 
 	// owned by the loop that holds the lock
-	place   policy.Place // that the directory has reached
-	stamped time.Time
-	differs bool // whether Redis has the version in force with another digest
-	down    bool // whether the last round failed, so that an outage is one log line
+	place    policy.Place // that the directory has reached
+	stamped  time.Time
+	rostered time.Time // when the replicas were last noted in the database
+	offered  string    // tag of the canary's record as this relay wrote it
+	offering time.Time // when
+	odd      string    // what Redis has that it should not, so that it is one log line
+	down     bool      // whether the last round failed, so that an outage is one log line
+
+	beside []func(context.Context) error
 }
 
 // NewRelay returns the relay. store must be the database of d.
@@ -39,6 +45,10 @@ func NewRelay(d Deps, store OutboxStore) *Relay {
 	d.Store = store
 	return &Relay{d: d.withDefaults(), store: store, wake: make(chan struct{}, 1)}
 }
+
+// While has fn run while this relay works: over all consoles of a database, one
+// at a time. Call it before Run.
+func (r *Relay) While(fn func(context.Context) error) { r.beside = append(r.beside, fn) }
 
 // Nudge makes the next round happen now. It never blocks.
 func (r *Relay) Nudge() {
@@ -71,7 +81,15 @@ func (r *Relay) work(ctx context.Context) error {
 		defer close(listening)
 		r.listen(ctx)
 	}()
-	defer func() { stop(); <-listening }()
+	var beside sync.WaitGroup
+	for _, fn := range r.beside {
+		beside.Go(func() {
+			if err := fn(ctx); err != nil && ctx.Err() == nil {
+				r.d.Log.ErrorContext(ctx, "work beside the relay stopped", "error", err)
+			}
+		})
+	}
+	defer func() { stop(); <-listening; beside.Wait() }()
 	err := r.store.Read(ctx, func(tx Tx) (err error) {
 		r.place, err = tx.FeedPlace(ctx)
 		return err
@@ -79,7 +97,7 @@ func (r *Relay) work(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("read the directory's place: %w", err)
 	}
-	r.stamped = time.Time{}
+	r.stamped, r.rostered, r.offered, r.odd = time.Time{}, time.Time{}, "", ""
 	tick := time.NewTicker(relayEvery)
 	defer tick.Stop()
 	for {
@@ -129,8 +147,16 @@ func (r *Relay) round(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	// The canary first: its replicas must not be shown the head without it.
+	if err := r.offer(ctx, state, head); err != nil {
+		return err
+	}
 	if lost(state, head) {
 		if err := r.publish(ctx, head.Number); err != nil {
+			return err
+		}
+	} else if state.Version > head.Number {
+		if err := r.examineHigher(ctx, state, head); err != nil {
 			return err
 		}
 	}
@@ -144,25 +170,17 @@ func (r *Relay) round(ctx context.Context) error {
 	if err := r.drain(ctx); err != nil {
 		return err
 	}
-	return r.stamp(ctx)
+	return errors.Join(r.stamp(ctx), r.keepRoster(ctx))
 }
 
 // headRef is what is needed of the version in force in each round.
 type headRef struct {
 	Number int64
 	Digest string
+	Canary *Rollout // that runs beside it
 }
 
-func (r *Relay) head(ctx context.Context) (h headRef, err error) {
-	err = r.store.Read(ctx, func(tx Tx) error {
-		h.Number, h.Digest, err = tx.HeadNumber(ctx)
-		return err
-	})
-	if IsNotFound(err) {
-		return headRef{}, nil
-	}
-	return h, err
-}
+func (r *Relay) head(ctx context.Context) (headRef, error) { return r.d.headRef(ctx) }
 
 // lost reports whether Redis has less than the version in force, or another
 // document under its number. A version above it means that the database was
@@ -180,15 +198,10 @@ func (r *Relay) directoryLost(at policy.Place) bool {
 
 // publish sends one version.
 func (r *Relay) publish(ctx context.Context, number int64) error {
-	var v Version
-	err := r.store.Read(ctx, func(tx Tx) (err error) {
-		v, err = tx.Version(ctx, number)
-		return err
-	})
+	signed, err := r.d.signVersion(ctx, number)
 	if err != nil {
-		return fmt.Errorf("read version %d: %w", number, err)
+		return err
 	}
-	signed := policy.SignPolicy(r.d.Signer, r.d.Deployment, v.Number, v.Parent, v.Body, r.d.now())
 	ask, cancel := context.WithTimeout(ctx, relayTimeout)
 	defer cancel()
 	result, err := r.d.Feed.PublishPolicy(ask, signed)
@@ -198,25 +211,7 @@ func (r *Relay) publish(ctx context.Context, number int64) error {
 	if result == "conflict" {
 		return r.restore(ask, signed)
 	}
-	r.differs, r.stamped = false, time.Time{}
-	return nil
-}
-
-// restore puts the version in force back over a document that somebody else
-// wrote to Redis under its number. Gateways have refused that one.
-func (r *Relay) restore(ctx context.Context, signed policy.SignedPolicy) error {
-	if !r.differs {
-		r.d.Log.ErrorContext(ctx, "Redis has this version with another digest: something else writes to it", "version", signed.Version)
-	}
-	r.differs = true
-	feed, ok := r.d.Feed.(PolicyRestorer)
-	if !ok {
-		return nil
-	}
-	if err := feed.RestorePolicy(ctx, signed); err != nil {
-		return fmt.Errorf("restore version %d: %w", signed.Version, err)
-	}
-	r.differs, r.stamped = false, time.Time{}
+	r.odd, r.stamped = "", time.Time{}
 	return nil
 }
 
@@ -257,15 +252,21 @@ func (r *Relay) drain(ctx context.Context) error {
 
 // send sends rows: records in one batch, then versions in their order.
 func (r *Relay) send(ctx context.Context, rows []OutboxRow) error {
-	var versions, records []OutboxRow
+	var versions, records, canaries []OutboxRow
 	for _, row := range rows {
-		if row.Kind == OutboxPolicy {
+		switch row.Kind {
+		case OutboxPolicy:
 			versions = append(versions, row)
-		} else {
+		case OutboxCanary:
+			canaries = append(canaries, row)
+		default:
 			records = append(records, row)
 		}
 	}
 	if err := r.sendRecords(ctx, records); err != nil {
+		return err
+	}
+	if err := r.sendCanaries(ctx, canaries); err != nil {
 		return err
 	}
 	for _, row := range versions {

@@ -293,7 +293,12 @@ func TestRelay_TwoConsolesSendEachChangeOnce(t *testing.T) {
 // restoringFeed can put a version back.
 type restoringFeed struct{ *fakeFeed }
 
-func (f restoringFeed) RestorePolicy(_ context.Context, p policy.SignedPolicy) error {
+func (f restoringFeed) ReadPolicy(context.Context) (policy.SignedPolicy, error) {
+	defer f.lock()()
+	return f.head, f.down
+}
+
+func (f restoringFeed) RestorePolicy(_ context.Context, p, _ policy.SignedPolicy) error {
 	defer f.lock()()
 	if f.down == nil {
 		f.policies[p.Version], f.head = p, p
