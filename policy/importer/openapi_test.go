@@ -225,6 +225,9 @@ func FuzzOpenAPI(f *testing.F) {
 		if (len(routes) == 0) != (err != nil) {
 			t.Fatalf("%d routes and error %v", len(routes), err)
 		}
+		if err != nil {
+			return
+		}
 		names := map[string]bool{}
 		for i := range routes {
 			if names[routes[i].Name] || len(routes[i].Match) == 0 {
