@@ -19,7 +19,8 @@ type Entry struct {
 	Order int32 // place within the store's call, for entries with the same At
 	Seq   int64 // of the entry, in its replica's boot
 	// Ref names a request that holds a place or may be settled, in the whole log: its
-	// KindEnd and KindSettle, of whichever replica, repeat it. 0: neither.
+	// KindEnd and KindSettle, of whichever replica, repeat it; of several the first
+	// counts. 0: neither.
 	Ref uint64
 
 	Tenant     string
