@@ -42,7 +42,13 @@ type consoleCmd struct {
 	SessionSecure *bool         `help:"Send the session cookie over HTTPS alone. Default: when the public URL is https." negatable:""`
 	AddrFile      string        `help:"File to write the bound address to, as JSON." placeholder:"FILE"`
 	Drain         time.Duration `help:"Grace for requests in flight when stopping." default:"10s"`
-	LogLevel      slog.Level    `help:"debug, info, warn or error." default:"info"`
+
+	GatewayToken     string        `help:"Token of gateways that pull policy from this console while Redis is away; without one there is no such door." placeholder:"TOKEN"`
+	GatewayTokenFile []string      `help:"File that holds that token; twice while it is being changed." placeholder:"FILE"`
+	DecisionLogAge   time.Duration `help:"How long logged decisions are kept for simulations." default:"168h"`
+	DecisionLogBytes int64         `help:"How much of them is kept, in bytes." default:"2147483648"`
+
+	LogLevel slog.Level `help:"debug, info, warn or error." default:"info"`
 }
 
 // Run runs the console until ctx ends.
@@ -55,6 +61,7 @@ func (c *consoleCmd) Run(ctx context.Context) error {
 	signer := config.PrivateKey(&p, "--signing-key-file", c.SigningKeyFile)
 	client := c.redis(&p)
 	c.check(&p, dsn)
+	tokens := gatewayTokens(&p, c.GatewayToken, c.GatewayTokenFile)
 	if err := p.Err(); err != nil {
 		return err
 	}
@@ -75,7 +82,7 @@ func (c *consoleCmd) Run(ctx context.Context) error {
 	if err := deps.Check(); err != nil {
 		return err
 	}
-	return c.serve(ctx, log, deps, store)
+	return c.serve(ctx, log, deps, store, tokens)
 }
 
 // check notes what can be seen to be wrong before anything is opened.
@@ -128,16 +135,18 @@ func schemaCurrent(ctx context.Context, dsn string, log *slog.Logger) error {
 }
 
 // serve wires services, handler and background work, and runs them.
-func (c *consoleCmd) serve(ctx context.Context, log *slog.Logger, deps console.Deps, store *db.Store) error {
+func (c *consoleCmd) serve(ctx context.Context, log *slog.Logger, deps console.Deps, store *db.Store, tokens []string) error {
 	l, err := new(net.ListenConfig).Listen(ctx, "tcp", c.Listen)
 	if err != nil {
 		return fmt.Errorf("listen on %s: %w", c.Listen, err)
 	}
 	defer func() { _ = l.Close() }()
-	relay := console.NewRelay(deps, store)
-	deps.Nudge = relay.Nudge
-	fleet, activity := console.NewFleet(deps), console.NewActivity(deps)
-	handler, err := web.New(c.webDeps(log, deps, fleet, activity, l.Addr().String()))
+	s := c.services(deps, store)
+	gates, err := s.gate(tokens)
+	if err != nil {
+		return err
+	}
+	handler, err := web.New(c.webDeps(log, s, gates, l.Addr().String()))
 	if err != nil {
 		return err
 	}
@@ -149,26 +158,21 @@ func (c *consoleCmd) serve(ctx context.Context, log *slog.Logger, deps console.D
 		IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 	}
 	log.InfoContext(ctx, "console is up", "address", l.Addr().String(), "public_url", c.publicURL(l.Addr().String()), "deployment", c.Deployment)
-	return service.Run(ctx, log, c.Drain+5*time.Second,
-		service.HTTP("pages", srv, l, c.Drain),
-		service.Task{Name: "relay", Run: relay.Run},
-		service.Task{Name: "fleet", Run: fleet.Run},
-		service.Task{Name: "activity", Run: activity.Run},
-		service.Task{Name: "jobs", Run: console.NewJobs(deps).Run},
-	)
+	return service.Run(ctx, log, c.Drain+5*time.Second, append(s.tasks(), service.HTTP("pages", srv, l, c.Drain))...)
 }
 
-func (c *consoleCmd) webDeps(log *slog.Logger, d console.Deps, fleet *console.Fleet, activity *console.Activity, address string) web.Deps {
+func (c *consoleCmd) webDeps(log *slog.Logger, s services, gates http.Handler, address string) web.Deps {
 	public := c.publicURL(address)
 	secure := strings.HasPrefix(public, "https://")
 	if c.SessionSecure != nil {
 		secure = *c.SessionSecure
 	}
+	d := s.deps
 	return web.Deps{
-		Tenants: console.NewTenants(d), Keys: console.NewKeys(d), Rotations: console.NewRotations(d), Policies: console.NewPolicies(d),
-		Fleet: fleet, Operators: console.NewOperators(d), Audit: console.NewAudit(d), Activity: activity, Sessions: console.NewSessions(d),
-		Idempotency: console.NewIdempotency(d), Log: log, Now: time.Now, Environment: c.Environment, Deployment: c.Deployment,
-		PublicURL: public, SecureCookies: secure,
+		Tenants: console.NewTenants(d), Keys: console.NewKeys(d), Rotations: console.NewRotations(d), Policies: s.policies,
+		Rollouts: s.rollouts, Fleet: s.fleet, Operators: s.operators, Audit: console.NewAudit(d), Activity: s.activity,
+		Sessions: console.NewSessions(d), Idempotency: console.NewIdempotency(d), Gate: gates, Log: log, Now: time.Now,
+		Environment: c.Environment, Deployment: c.Deployment, PublicURL: public, SecureCookies: secure,
 	}
 }
 

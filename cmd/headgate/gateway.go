@@ -30,6 +30,8 @@ type gatewayCmd struct {
 	StateDir       string   `help:"Folder of this replica alone: its id, the last good policy, known keys, incidents." placeholder:"DIR"`
 	Zone           string   `help:"Where this replica runs, shown in the console."`
 
+	Console consoleFlags `embed:""`
+
 	Listen          string        `help:"Address of the reverse proxy." placeholder:"HOST:PORT"`
 	Upstream        string        `help:"Where admitted requests go." placeholder:"URL"`
 	UpstreamTimeout time.Duration `help:"How long the upstream may take until its answer begins." default:"60s"`
@@ -43,6 +45,7 @@ type gatewayCmd struct {
 	Budget            time.Duration `help:"Longest time for a decision, waiting for a connection included." default:"25ms"`
 	DirectoryMaxStale time.Duration `help:"How long known keys stay valid while Redis is away." default:"10m"`
 	DirectoryEntries  int           `help:"Keys and tenants that are kept in memory." default:"100000"`
+	DecisionLogRate   int64         `help:"Most decisions a second that are logged for simulations; 0 logs none." default:"2000"`
 	FallbackEntries   int           `help:"Subjects counted apart while Redis is away." default:"100000"`
 	Drain             time.Duration `help:"Grace for requests in flight when stopping." default:"25s"`
 	LegacyHeaders     bool          `help:"Send RateLimit-Limit, -Remaining and -Reset, too." default:"true" negatable:""`
@@ -53,11 +56,13 @@ type gatewayCmd struct {
 
 // Run runs the replica until ctx ends.
 func (c *gatewayCmd) Run(ctx context.Context) error {
+	collectSeldom()
 	log := slog.New(slog.NewJSONHandler(os.Stderr, &slog.HandlerOptions{Level: c.LogLevel}))
 	redis.SetLogger(quietRedis{log})
 	var p config.Problems
 	cfg := c.settings(&p, log)
 	keys := config.PublicKeys(&p, "--policy-key-file", c.PolicyKeyFile)
+	away := c.Console.console(&p)
 	store, rest := c.redis(&p)
 	p.Require("--state-dir", c.StateDir)
 	if err := p.Err(); err != nil {
@@ -72,7 +77,11 @@ func (c *gatewayCmd) Run(ctx context.Context) error {
 	cfg.Identity, cfg.StateDir = state.Identity, c.StateDir
 
 	var wired hooks
-	if err := c.wire(&cfg, rest, keys, &wired, log); err != nil { //nolint:contextcheck // reads files, and logs what is wrong with them
+	if away != nil {
+		defer away.Close()
+		cfg.Console = away
+	}
+	if err := c.wire(&cfg, rest, keys, away, &wired, log); err != nil { //nolint:contextcheck // reads files, and logs what is wrong with them
 		return err
 	}
 	cfg.Store, cfg.StoreCause = store, redisstore.Cause
@@ -102,7 +111,7 @@ func (h *hooks) reset() {
 }
 
 // wire makes the gateway's ends of the wire to the console.
-func (c *gatewayCmd) wire(cfg *gateway.Config, rest redis.UniversalClient, keys []ed25519.PublicKey, h *hooks, log *slog.Logger) error {
+func (c *gatewayCmd) wire(cfg *gateway.Config, rest redis.UniversalClient, keys []ed25519.PublicKey, away *feed.Console, h *hooks, log *slog.Logger) error {
 	changes := make(chan struct{}, 1)
 	changed := func() {
 		select {
@@ -111,7 +120,9 @@ func (c *gatewayCmd) wire(cfg *gateway.Config, rest redis.UniversalClient, keys 
 		}
 	}
 	wire := feed.Config{Client: rest, Namespace: c.RedisNamespace, Deployment: c.Deployment, Log: log}
-	watcher, err := feed.NewWatcher(feed.WatcherConfig{Config: wire, PublicKeys: keys, StateDir: c.StateDir, OnChange: changed})
+	watcher, err := feed.NewWatcher(feed.WatcherConfig{
+		Config: wire, PublicKeys: keys, StateDir: c.StateDir, OnChange: changed, Replica: cfg.Identity.ID, Console: away,
+	})
 	if err != nil {
 		return fmt.Errorf("policy watcher: %w", err)
 	}
@@ -136,7 +147,7 @@ func (c *gatewayCmd) settings(p *config.Problems, log *slog.Logger) gateway.Conf
 		Zone: c.Zone, Build: buildVersion(), Log: log,
 		Listen: c.Listen, UpstreamTimeout: c.UpstreamTimeout, DecideListen: c.DecideListen, AdminListen: c.AdminListen,
 		GRPCListen: c.GRPC.Listen, AddrFile: c.AddrFile, Budget: c.Budget, FallbackEntries: c.FallbackEntries, Drain: c.Drain,
-		LegacyHeaders: c.LegacyHeaders, DebugHeader: c.DebugHeader, StripCredential: c.StripCredential,
+		DecisionLogRate: c.DecisionLogRate, LegacyHeaders: c.LegacyHeaders, DebugHeader: c.DebugHeader, StripCredential: c.StripCredential,
 	}
 	if c.DecideToken != "" || c.DecideTokenFile != "" {
 		cfg.DecideToken = config.Secret(p, "--decide-token", c.DecideToken, c.DecideTokenFile)
