@@ -25,7 +25,7 @@ func (g *Gateway) decide(ctx context.Context, in *Inbound) Verdict {
 func (g *Gateway) decideInto(ctx context.Context, in *Inbound, v *Verdict) {
 	start := g.cfg.Now()
 	g.metrics.received.Inc()
-	*v = Verdict{Deciding: -1, RequestID: in.RequestID, Status: http.StatusOK, Peeked: in.Peek, drawn: v.drawn}
+	*v = Verdict{Deciding: -1, RequestID: in.RequestID, Status: http.StatusOK, Peeked: in.Peek, room: v.room}
 	g.judgeWithin(context.Background(), in, v) //nolint:contextcheck // see above; nothing below reads values of it
 	// A body that breaks off ends the context as well; its caller may still be there.
 	if v.Aborted = ctx.Err() != nil && v.Code != CodeBadRequest; v.Aborted {

@@ -39,8 +39,8 @@ func (d *drawing) again() *drawing {
 // and its own, concurrency, quota.
 func (g *Gateway) drawing(in *Inbound, v *Verdict, caller *caller) *drawing {
 	c, route := v.Policy.Compiled, v.Route
-	d := v.drawn.again()
-	v.drawn = d
+	d := v.room.again()
+	v.drawn, v.room = d, d
 	n := len(c.Global) + len(caller.plan) + len(route.Limits)
 	d.draw.Charges, d.states = slices.Grow(d.draw.Charges, n), slices.Grow(d.states, n+2)
 	d.now, d.overrides = g.limiter.StoreNow(), caller.overrides
