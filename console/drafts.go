@@ -281,14 +281,13 @@ func (s *Policies) changeDraft(ctx context.Context, actor Actor, id, etag string
 		if c.save {
 			return s.d.recordSave(ctx, tx, actor, before, d)
 		}
-		if c.writes {
-			if err := tx.PutWriter(ctx, id, actor, d.UpdatedAt); err != nil {
-				return err
-			}
-		}
-		return s.d.recordDraft(ctx, tx, actor, before, d.UpdatedAt, event{
+		err = s.d.recordDraft(ctx, tx, actor, before, d.UpdatedAt, event{
 			action: c.action, object: "draft", objectID: d.ID, before: viewDraft(before), after: viewDraft(d),
 		})
+		if err != nil || !c.writes {
+			return err
+		}
+		return tx.PutWriter(ctx, id, actor, d.UpdatedAt) // after what is not told of the same writer
 	})
 	return d, err
 }

@@ -57,18 +57,22 @@ func TestDrafts_EachChangeHasItsEventWithoutTheSource(t *testing.T) {
 	if d, err = e.policies.SaveDraft(e.ctx, owner, d.ID, d.ETag, document("20")); err != nil {
 		t.Fatal(err)
 	}
-	if d, err = e.policies.RebaseDraft(e.ctx, owner, d.ID, d.ETag); err != nil || d.Base != 0 {
+	e.publish(t, "10", 0)
+	if d, err = e.policies.RebaseDraft(e.ctx, owner, d.ID, d.ETag); err != nil || d.Base != 1 {
+		t.Fatalf("draft %+v (%v)", d, err)
+	}
+	if d, err = e.policies.RenameDraft(e.ctx, owner, d.ID, d.ETag, "e"); err != nil || d.Name != "e" {
 		t.Fatalf("draft %+v (%v)", d, err)
 	}
 	if err := e.policies.DeleteDraft(e.ctx, owner, d.ID, d.ETag); err != nil {
 		t.Fatal(err)
 	}
 	wantCode(t, e.policies.DeleteDraft(e.ctx, owner, d.ID, d.ETag), console.CodeNotFound)
-	if got := e.actions(t); !slices.Equal(got, []string{"draft.create", "draft.save", "draft.rebase", "draft.delete"}) {
+	if got := e.actions(t); !slices.Equal(got, []string{"draft.create", "policy.publish", "draft.save", "draft.rebase", "draft.rename", "draft.delete"}) {
 		t.Fatalf("actions %v", got)
 	}
 	for _, ev := range e.events(t) {
-		if ev.ObjectID != d.ID || bytes.Contains(ev.After, []byte("everything")) || bytes.Contains(ev.Before, []byte("everything")) {
+		if ev.Object == "draft" && ev.ObjectID != d.ID || bytes.Contains(ev.After, []byte("everything")) || bytes.Contains(ev.Before, []byte("everything")) {
 			t.Errorf("event %s of %s: %s → %s", ev.Action, ev.ObjectID, ev.Before, ev.After)
 		}
 	}
