@@ -2,6 +2,7 @@ package replay_test
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/binary"
 	"flag"
@@ -11,6 +12,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -215,7 +217,9 @@ func (g *traffic) write(tb testing.TB, n int) (log *fileLog, refused int) {
 	out := bufio.NewWriterSize(f, 1<<20)
 	var replicas [3]decisionlog.Batch
 	cut := func() {
-		for i := range replicas {
+		ready := slices.DeleteFunc([]int{0, 1, 2}, func(i int) bool { return len(replicas[i].Entries) == 0 })
+		slices.SortFunc(ready, func(i, j int) int { return cmp.Compare(replicas[i].Entries[0].At, replicas[j].Entries[0].At) })
+		for _, i := range ready {
 			g.cut(tb, out, i, &replicas[i])
 		}
 	}
@@ -246,9 +250,6 @@ func (g *traffic) write(tb testing.TB, n int) (log *fileLog, refused int) {
 
 func (g *traffic) cut(tb testing.TB, out io.Writer, replica int, b *decisionlog.Batch) {
 	tb.Helper()
-	if len(b.Entries) == 0 {
-		return
-	}
 	b.Seq++
 	b.Replica, b.Boot, b.Sample = fmt.Sprint("gw_", replica), fmt.Sprint("b", replica), decisionlog.Whole
 	b.From, b.To = b.Entries[0].At, b.Entries[len(b.Entries)-1].At
