@@ -146,6 +146,15 @@ func (s *Tenants) Count(ctx context.Context) (n int64, err error) {
 	return n, err
 }
 
+// CountByPlan counts the tenants on each plan, those that are not deleted.
+func (s *Tenants) CountByPlan(ctx context.Context) (n map[string]int64, err error) {
+	err = s.d.Store.Read(ctx, func(tx Tx) error {
+		n, err = tx.CountByPlan(ctx)
+		return err
+	})
+	return n, err
+}
+
 // Suspend stops all of a tenant's calls until Resume. A reason is compulsory.
 func (s *Tenants) Suspend(ctx context.Context, actor Actor, id, reason string) (Change, error) {
 	reason, err := requiredReason(reason)
