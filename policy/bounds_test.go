@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"pgregory.net/rapid"
 )
 
 // items writes n items of a YAML flow list.
@@ -80,15 +82,16 @@ func TestReadSource_RefusesHugeListsAndMaps(t *testing.T) {
 	list := strings.Repeat("0,", maxItems) + "0"
 	fields := items(maxFields+1, func(i int) string { return fmt.Sprintf(`"f%d":0`, i) })
 	fields = strings.Trim(fields, "[]")
-	for name, src := range map[string]string{
-		"list in JSON": `{"a":[` + list + `]}`,
-		"map in JSON":  `{"a":{` + fields + `}}`,
-		"list in YAML": "a: [" + list + "]\n",
-		"map in YAML":  "a: {" + strings.ReplaceAll(fields, ":", ": ") + "}\n",
+	items, names := fmt.Sprintf("a: has %d items: at most %d are allowed", maxItems+1, maxItems), fmt.Sprintf("a: has %d fields: at most %d are allowed", maxFields+1, maxFields)
+	for src, want := range map[string]string{
+		`{"a":[` + list + `]}`:                                 items,
+		`{"a":{` + fields + `}}`:                               names,
+		"a: [" + list + "]\n":                                  items,
+		"a: {" + strings.ReplaceAll(fields, ":", ": ") + "}\n": names,
 	} {
 		_, err := readSource([]byte(src))
-		if err == nil || !strings.Contains(err.Error(), "a: has more") {
-			t.Errorf("%s: %v", name, err)
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%.20s: %v, want %s", src, err, want)
 		}
 	}
 }
@@ -112,7 +115,7 @@ func TestReadSource_BoundsAllValuesTogether(t *testing.T) {
 	t.Parallel()
 	inner := "[" + strings.Repeat("0,", 9999) + "0]"
 	src := `{"a":[` + strings.Repeat(inner+",", 40) + inner + `]}`
-	if _, err := readSource([]byte(src)); err == nil || !strings.Contains(err.Error(), "holds more than 400000 values") {
+	if _, err := readSource([]byte(src)); err == nil || !strings.Contains(err.Error(), "holds 410043 values: at most 400000 are allowed") {
 		t.Errorf("%v", err)
 	}
 }
@@ -170,6 +173,76 @@ func TestClip_CutsBetweenCharacters(t *testing.T) {
 	} {
 		if got := clip(in); got != want {
 			t.Errorf("clip(%q) = %q, want %q", in, got, want)
+		}
+	}
+}
+
+// R-093: over a bound, the present size and the bound are told, whatever is too large.
+func TestR093_TellsSizeAndBound(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("x", maxText+1)
+	for src, want := range map[string]string{
+		strings.Repeat(" ", MaxSourceBytes+1):                         "is 8388609 bytes long: the largest allowed is 8388608",
+		strings.Repeat("- a\n", 500_000):                              "holds 1000000 line ends, colons, commas, brackets and dashes, and at most 600000",
+		"{" + strings.Repeat(`"a":0,`, 400_000) + `"b":0}`:            "holds 400002 values: at most 400000",
+		smallest + "description: " + long + "\n":                      "is 1001 bytes long: at most 1000",
+		"apiVersion: headgate/v1\nroutes:" + routesBlock(maxRoutes+1): "has 10001 routes: at most 10000",
+	} {
+		if _, r := Parse([]byte(src)); r.OK() || !strings.Contains(r.Error(), want) {
+			t.Errorf("%.30s: %v, want %s", src, r, want)
+		}
+	}
+}
+
+// R-093: of two rules with one name both places are told.
+func TestR093_DuplicatesAreNamedWithBothPlaces(t *testing.T) {
+	t.Parallel()
+	twice := func(l string) string { return "[" + l + ", " + l + "]" }
+	limit := "{name: a, per: tenant, rate: 5/minute}"
+	for src, want := range map[string][2]string{
+		"apiVersion: headgate/v1\nroutes: " + twice("{name: a, match: [/], on_store_failure: {mode: closed}}"): {"routes[1].name", `"a" is a duplicate, routes[0] has that name too: routes must differ`},
+		smallest + "  limits: " + twice(limit) + "\n":                                                          {"routes[0].limits[1].name", "routes[0].limits[0] has that name too"},
+		smallest + "shared: " + twice(limit) + "\n":                                                            {"shared[1].name", "shared[0] has that name too"},
+		smallest + "plans: {p: {limits: " + twice(limit) + "}}\n":                                              {"plans.p.limits[1].name", "plans.p.limits[0] has that name too"},
+		smallest + "global: {limits: " + strings.ReplaceAll(twice(limit), "tenant", "ip") + "}\n":              {"global.limits[1].name", "global.limits[0] has that name too"},
+		smallest + "plans: {p: {}, p: {}}\n":                                                                   {"plans.p", "is there twice, first on line 6"},
+		smallest + "- {name: b, match: [/], on_store_failure: {mode: closed}}\n":                               {"routes[1].match[0]", `"/" of route b matches the same requests as "/" of route all`},
+	} {
+		d, r := Parse([]byte(src))
+		if _, ok := problemAt(r.Problems, want[0], want[1]); d != nil || !ok {
+			t.Errorf("%s\n%v, want %s", src, r, want)
+		}
+	}
+}
+
+func TestCountValues_CountsWhatIsRead(t *testing.T) {
+	t.Parallel()
+	var count func(n *node) int
+	count = func(n *node) int {
+		all := 1
+		for _, item := range n.items {
+			all += count(item)
+		}
+		return all
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		src := jsonOf(encodeDocument(genDocument().Draw(t, "document").withDefaults()))
+		n, err := readJSON(src)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, want := countValues(src, false), count(n); got != want {
+			t.Fatalf("counts %d values of %d in\n%s", got, want, src)
+		}
+	})
+	for src, want := range map[string]int{`{}`: 1, `[]`: 1, `[[]]`: 2, `[[],[]]`: 3, `{"a":{}}`: 2, `[ ]`: 1, `[",[{\",",1]`: 3, `[1`: 1, `,,`: 3, ``: 1} {
+		if got := countValues([]byte(src), false); got != want {
+			t.Errorf("%s holds %d values, want %d", src, got, want)
+		}
+	}
+	for src, want := range map[string]int{`]`: 0, `,1]`: 1, `,[1,2],{"a":"]",":":2}],5`: 2, `,"a":1,"b":[1,2]}`: 2} {
+		if got := countValues([]byte(src), true); got != want {
+			t.Errorf("%s leaves %d, want %d", src, got, want)
 		}
 	}
 }

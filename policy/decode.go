@@ -68,15 +68,18 @@ func (d *decoder) fields(path string, n *node, set reads) {
 	}
 }
 
-func (d *decoder) wrongKind(path string, n *node, want string) {
+func (d *decoder) wrongKind(path string, n *node, want string) { d.wrong(path, n, want, "") }
+
+// wrong is about a value of another kind than is wanted, with a hint behind it.
+func (d *decoder) wrong(path string, n *node, want, hint string) {
 	d.unread[path] = true
 	switch n.kind {
 	case kindNull:
 		d.shape(path, n.line, "is empty: it must be %s", want)
 	case kindNumber, kindInt:
-		d.shape(path, n.line, "must be %s, not the number %s", want, clip(n.text))
+		d.shape(path, n.line, "must be %s, not the number %s%s", want, clip(n.text), hint)
 	case kindText:
-		d.shape(path, n.line, "must be %s, not the text %q", want, clip(n.text))
+		d.shape(path, n.line, "must be %s, not the text %q%s", want, clip(n.text), hint)
 	default:
 		d.shape(path, n.line, "must be %s, not %s", want, n.kind)
 	}
@@ -163,7 +166,7 @@ func joinWords[T ~string](words []T) string {
 // whole reads an integer between least and most.
 func (d *decoder) whole(path string, n *node, into *int64, least, most int64) {
 	if n.kind != kindInt {
-		d.wrongKind(path, n, "a whole number in plain digits")
+		d.noWhole(path, n)
 		return
 	}
 	v, err := strconv.ParseInt(n.text, 10, 64)
@@ -177,6 +180,19 @@ func (d *decoder) whole(path string, n *node, into *int64, least, most int64) {
 	}
 }
 
+// noWhole is about something that is no whole number, and how it would be one.
+func (d *decoder) noWhole(path string, n *node) {
+	hint := ""
+	switch plain := PlainNumber(n.text); {
+	case n.kind != kindNumber && n.kind != kindText:
+	case n.kind == kindText && plain != "" && plain == n.text:
+		hint = ": write it without quotes"
+	default:
+		hint = meant(n.text)
+	}
+	d.wrong(path, n, "a whole number in plain digits", hint)
+}
+
 // rate reads a rate.
 func (d *decoder) rate(path string, n *node, into *Rate) {
 	if n.kind == kindInt && n.text == "0" {
@@ -185,7 +201,7 @@ func (d *decoder) rate(path string, n *node, into *Rate) {
 	}
 	if n.kind != kindText {
 		d.wrongKind(path, n, "a rate such as 60/minute, or unlimited, or 0")
-		return
+		return // a number alone has no period, so nothing can be meant by it
 	}
 	r, err := ParseRate(n.text)
 	if err != nil {

@@ -34,11 +34,14 @@ func (d *decoder) texts(path string, n *node, what string, most int, into *[]str
 
 // cost reads a number, or how the cost of each request is found.
 func (d *decoder) cost(path string, n *node, r *Route) {
-	switch n.kind {
-	case kindInt:
+	switch {
+	case n.kind == kindInt:
 		d.whole(path, n, &r.Cost, 1, maxCost)
 		return
-	case kindMap:
+	case n.kind == kindMap:
+	case n.kind == kindNumber, n.kind == kindText && PlainNumber(n.text) != "":
+		d.noWhole(path, n)
+		return
 	default:
 		d.wrongKind(path, n, "a whole number in plain digits, or {graphql: …}, or {reserve: …, settle_header: …}")
 		return

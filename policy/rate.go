@@ -72,7 +72,7 @@ func ParseRate(s string) (Rate, error) {
 
 func parseCount(s string) (int64, error) {
 	if !plainDecimal(s) {
-		return 0, fmt.Errorf("the count %q must be plain digits, such as 1000", clip(s))
+		return 0, fmt.Errorf("the count %q must be plain digits, such as 1000%s", clip(s), meant(s))
 	}
 	n, err := strconv.ParseInt(s, 10, 64)
 	if err != nil || n > maxStored {

@@ -15,11 +15,13 @@ type jsonReader struct {
 	dec    *json.Decoder
 	offset int64 // up to which lines are counted
 	line   int
-	values int
 }
 
 func readJSON(src []byte) (*node, error) {
 	src = bytes.TrimPrefix(src, []byte("\ufeff"))
+	if n := countValues(src, false); n > maxValues {
+		return nil, sourceErrorf("", 0, "holds %d values: at most %d are allowed", n, maxValues)
+	}
 	r := &jsonReader{src: src, dec: json.NewDecoder(bytes.NewReader(src)), line: 1}
 	r.dec.UseNumber()
 	root, err := r.value("", 0)
@@ -69,9 +71,6 @@ func (r *jsonReader) value(path string, depth int) (*node, error) {
 		return nil, err
 	}
 	n := &node{line: r.lineHere()}
-	if r.values++; r.values > maxValues {
-		return nil, sourceErrorf(path, n.line, "holds more than %d values, the most allowed", maxValues)
-	}
 	switch t := t.(type) {
 	case json.Delim:
 		if depth >= maxDepth {
@@ -98,7 +97,7 @@ func (r *jsonReader) value(path string, depth int) (*node, error) {
 func (r *jsonReader) object(n *node, path string, depth int) error {
 	for r.dec.More() {
 		if len(n.keys) == maxFields {
-			return sourceErrorf(path, r.lineHere(), "has more than %d fields, the most allowed", maxFields)
+			return sourceErrorf(path, r.lineHere(), "has %d fields: at most %d are allowed", maxFields+r.countRest(), maxFields)
 		}
 		t, err := r.token(path)
 		if err != nil {
@@ -122,7 +121,7 @@ func (r *jsonReader) object(n *node, path string, depth int) error {
 func (r *jsonReader) array(n *node, path string, depth int) error {
 	for r.dec.More() {
 		if len(n.items) == maxItems {
-			return sourceErrorf(path, r.lineHere(), "has more than %d items, the most allowed", maxItems)
+			return sourceErrorf(path, r.lineHere(), "has %d items: at most %d are allowed", maxItems+r.countRest(), maxItems)
 		}
 		v, err := r.value(index(path, len(n.items)), depth+1)
 		if err != nil {
@@ -132,6 +131,44 @@ func (r *jsonReader) array(n *node, path string, depth int) error {
 	}
 	_, err := r.token(path)
 	return err
+}
+
+// countRest counts what is left of the list or map that is being read.
+func (r *jsonReader) countRest() int { return countValues(r.src[r.dec.InputOffset():], true) }
+
+// countValues counts the values of JSON without reading them: the first one and
+// one for each comma, and the values in lists and maps unless flat is set, in which
+// case it stops at the end of what is open. A bomb is so refused before it is parsed.
+func countValues(src []byte, flat bool) int {
+	n, depth, quoted, empty := 0, 0, false, true
+	if !flat {
+		n = 1
+	}
+	for i := 0; i < len(src); i++ {
+		c := src[i]
+		switch {
+		case quoted && c == '\\':
+			i++
+		case c == '"':
+			quoted, empty = !quoted, false
+		case quoted, c == ' ', c == '\n', c == '\r', c == '\t':
+		case c == '[', c == '{':
+			depth, empty = depth+1, true
+		case c == ']', c == '}':
+			if depth--; depth < 0 && flat {
+				return n
+			}
+			if !empty && !flat {
+				n++ // the first value of a list or map that has any
+			}
+			empty = false
+		case c == ',' && (!flat || depth == 0):
+			n++
+		default:
+			empty = false
+		}
+	}
+	return n
 }
 
 // numberKind tells whole numbers in plain digits from all others: 1e3, 1.0,

@@ -26,7 +26,7 @@ func readYAML(src []byte) (*node, error) {
 		}
 	}
 	if marks > maxYAMLMarks {
-		return nil, sourceErrorf("", 0, "holds more values than can be read as YAML: write it as JSON, or shorter")
+		return nil, sourceErrorf("", 0, "holds %d line ends, colons, commas, brackets and dashes, and at most %d can be read as YAML: write it as JSON, or shorter", marks, maxYAMLMarks)
 	}
 	dec := yaml.NewDecoder(bytes.NewReader(src))
 	var doc, second yaml.Node
@@ -73,8 +73,10 @@ func (r *yamlReader) value(y *yaml.Node, path string, depth int) (*node, error) 
 	case y.Kind == yaml.ScalarNode:
 		n.kind, n.text = yamlKind(y), y.Value
 		return n, nil
-	case len(y.Content) > 2*maxFields && y.Kind == yaml.MappingNode, len(y.Content) > maxItems:
-		return nil, sourceErrorf(path, y.Line, "has more items than are allowed: %d in a list, %d fields in a map", maxItems, maxFields)
+	case y.Kind == yaml.MappingNode && len(y.Content) > 2*maxFields:
+		return nil, sourceErrorf(path, y.Line, "has %d fields: at most %d are allowed", len(y.Content)/2, maxFields)
+	case len(y.Content) > maxItems:
+		return nil, sourceErrorf(path, y.Line, "has %d items: at most %d are allowed", len(y.Content), maxItems)
 	case depth >= maxDepth:
 		return nil, sourceErrorf(path, y.Line, "lies deeper than %d levels, the most allowed", maxDepth)
 	case y.Kind == yaml.SequenceNode:

@@ -219,7 +219,7 @@ func (v *validator) name(path, name, what string, where map[string]string) {
 		v.problems.addf(path, "%q must be 1 to 63 lower-case letters, digits and -, and not begin with -", clip(name))
 		return
 	case earlier != "":
-		v.problems.addf(path, "%q is the name of %s too: %s must differ", name, earlier, what)
+		v.problems.addf(path, "%q is a duplicate, %s has that name too: %s must differ", name, earlier, what)
 		return
 	}
 	where[name] = path[:strings.LastIndexByte(path, '.')]

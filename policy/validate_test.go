@@ -131,10 +131,10 @@ func limitBreakages() []breakage {
 		{"name with a capital", func(d *Document) { own(d).Name = "Reports" }, "routes[0].limits[0].name", "lower-case"},
 		{"name begins with -", func(d *Document) { own(d).Name = "-a" }, "routes[0].limits[0].name", "not begin with -"},
 		{"name too long", func(d *Document) { own(d).Name = strings.Repeat("a", 64) }, "routes[0].limits[0].name", "1 to 63"},
-		{"name twice on a route", func(d *Document) { d.Routes[0].Limits = append(d.Routes[0].Limits, *own(d)) }, "routes[0].limits[1].name", "name of routes[0].limits[0] too"},
-		{"name twice in a plan", func(d *Document) { d.Plans["free"] = Plan{Limits: []Limit{*free(d), *free(d)}} }, "plans.free.limits[1].name", "name of plans.free.limits[0] too"},
-		{"name twice in shared", func(d *Document) { d.Shared = append(d.Shared, d.Shared[0]) }, "shared[1].name", "name of shared[0] too"},
-		{"name twice in global", func(d *Document) { d.Global.Limits = append(d.Global.Limits, d.Global.Limits[0]) }, "global.limits[1].name", "name of global.limits[0] too"},
+		{"name twice on a route", func(d *Document) { d.Routes[0].Limits = append(d.Routes[0].Limits, *own(d)) }, "routes[0].limits[1].name", "duplicate, routes[0].limits[0] has that name too"},
+		{"name twice in a plan", func(d *Document) { d.Plans["free"] = Plan{Limits: []Limit{*free(d), *free(d)}} }, "plans.free.limits[1].name", "duplicate, plans.free.limits[0] has that name too"},
+		{"name twice in shared", func(d *Document) { d.Shared = append(d.Shared, d.Shared[0]) }, "shared[1].name", "duplicate, shared[0] has that name too"},
+		{"name twice in global", func(d *Document) { d.Global.Limits = append(d.Global.Limits, d.Global.Limits[0]) }, "global.limits[1].name", "duplicate, global.limits[0] has that name too"},
 		{"reserved on a route", func(d *Document) { own(d).Name = "concurrency" }, "routes[0].limits[0].name", "reserved"},
 		{"reserved in a plan", func(d *Document) {
 			for name := range d.Plans {
@@ -169,7 +169,7 @@ func TestValidate_Routes(t *testing.T) {
 func routeBreakages() []breakage {
 	return []breakage{
 		{"no name", func(d *Document) { d.Routes[0].Name = "" }, "routes[0].name", "missing"},
-		{"name twice", func(d *Document) { d.Routes[2].Name = "report" }, "routes[2].name", "name of routes[0] too"},
+		{"name twice", func(d *Document) { d.Routes[2].Name = "report" }, "routes[2].name", "duplicate, routes[0] has that name too"},
 		{"plan name", func(d *Document) { d.Plans["Free Plan"] = Plan{} }, "plans.Free Plan", "lower-case"},
 		{"unknown identity", func(d *Document) { d.Routes[0].Identity = "face" }, "routes[0].identity", "one of api_key, user, ip"},
 		{"unknown motive", func(d *Document) { d.Routes[0].Motive = "greed" }, "routes[0].motive", "one of fairness, quota, abuse"},
