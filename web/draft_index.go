@@ -169,15 +169,23 @@ func addTo(d *policy.Document, f *form.Form) (section, string) {
 	if slices.ContainsFunc(d.Routes, func(r policy.Route) bool { return r.Name == name }) {
 		return section{}, "There is a route of that name already."
 	}
-	route := policy.Route{Name: name, Match: lines(f.Raw("match")), Identity: policy.IdentityAPIKey, Motive: policy.MotiveFairness, Cost: 1,
-		OnStoreFailure: policy.StoreFailure{Mode: policy.FailMode(f.Get("mode"))}}
-	switch route.OnStoreFailure.Mode {
-	case policy.FailOpen:
-		route.OnStoreFailure.Fallback = &policy.Fallback{Rate: policy.Rate{Tokens: 60, Period: time.Minute}, Burst: 60}
-	case policy.FailClosed:
-	default:
+	fail := newRouteFailure(policy.FailMode(f.Get("mode")))
+	if fail == nil {
 		return section{}, "Say what the new route does while Redis is away."
 	}
+	route := policy.Route{Name: name, Match: lines(f.Raw("match")), Identity: policy.IdentityAPIKey, Motive: policy.MotiveFairness, Cost: 1, OnStoreFailure: *fail}
 	d.Routes = append(d.Routes, route)
 	return routeSection(len(d.Routes) - 1), ""
+}
+
+// newRouteFailure is what a new route does while Redis is away; nil when that was
+// not said.
+func newRouteFailure(mode policy.FailMode) *policy.StoreFailure {
+	switch mode {
+	case policy.FailOpen:
+		return &policy.StoreFailure{Mode: mode, Fallback: &policy.Fallback{Rate: policy.Rate{Tokens: 60, Period: time.Minute}, Burst: 60}}
+	case policy.FailClosed:
+		return &policy.StoreFailure{Mode: mode}
+	}
+	return nil
 }

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"strings"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/headgate/headgate/console"
 	"github.com/headgate/headgate/internal/form"
+	"github.com/headgate/headgate/policy"
 	"github.com/headgate/headgate/views/ui"
 )
 
@@ -147,4 +149,25 @@ func (s *Server) draftUnschedule(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	return s.redirect(w, r, ui.DraftURL(id)+"/review", "The schedule is taken back.")
+}
+
+// confirmationsOf are what a refusal asks to be confirmed.
+func confirmationsOf(err error) []console.Confirmation {
+	if ce, ok := errors.AsType[*console.Error](err); ok {
+		if list, ok := ce.Detail.([]console.Confirmation); ok {
+			return list
+		}
+	}
+	return nil
+}
+
+// problemsOf are the problems of the document that a refusal tells.
+func problemsOf(err error) []string {
+	var out []string
+	if ce, ok := errors.AsType[*console.Error](err); ok {
+		if report, ok := ce.Detail.(policy.Report); ok && !report.OK() {
+			out = append(out, report.Error())
+		}
+	}
+	return out
 }

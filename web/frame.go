@@ -23,6 +23,9 @@ func (s *Server) frame(r *http.Request) ui.FrameProps {
 	if !can(r, console.PermViewAudit) {
 		p.Hidden = append(p.Hidden, ui.AuditURL())
 	}
+	if !can(r, console.PermManageRules) {
+		p.Hidden = append(p.Hidden, ui.RulesURL())
+	}
 	return p
 }
 
@@ -42,7 +45,12 @@ func (s *Server) facts(r *http.Request) ui.Facts {
 		RedisKnown: !h.At.IsZero(), RedisUp: h.RedisUp, RedisRTT: h.RedisRTT, RedisSince: h.RedisSince,
 		PostgresDown: !h.At.IsZero() && !h.PostgresUp,
 		Drafts:       h.Drafts, PolicyDiffers: h.PolicyDiffers,
+		OnCanary: h.OnCanary, ViaConsole: h.ViaConsole, Behind: h.Behind,
 	}
+	if h.Rollout != nil {
+		f.Canary = h.Rollout.Version
+	}
+	f.Reviews, f.ReviewsKnown = s.reviewCount(r)
 	for _, rep := range h.Replicas {
 		if rep.Status == console.StatusSilent {
 			f.Silent++

@@ -26,6 +26,11 @@ func eventWords() map[string]string {
 		"rotation.cancel": "Rotation cancelled", "rotation.complete": "Rotation completed",
 		"policy.publish": "Policy published", "policy.rollback": "Policy rolled back",
 		"draft.create": "Draft made", "draft.save": "Draft saved", "draft.rebase": "Draft based on the version in force", "draft.delete": "Draft deleted",
+		"draft.rename": "Draft renamed", "draft.merge": "Draft taken onto the version in force", "draft.comment": "Draft commented on",
+		"draft.approve": "Draft approved", "draft.withdraw-approval": "Approval taken back",
+		"draft.schedule": "Publication scheduled", "draft.unschedule": "Schedule taken back", "draft.schedule-suspended": "Scheduled publication suspended",
+		"policy.adopt": "Policy adopted from Redis", "policy.promote": "Canary promoted", "policy.canary-stop": "Canary stopped",
+		"review.close": "Break-glass review closed", "settings.approval-rules": "Approval rules changed",
 		"operator.create": "Operator made", "operator.set-role": "Operator's role changed", "operator.set-password": "Operator's password changed",
 		"operator.disable": "Operator disabled", "session.sign-in": "Signed in", "session.end": "Sessions ended",
 		"token.issue": "API token issued", "token.revoke": "API token revoked",
@@ -83,7 +88,7 @@ func eventObject(e console.AuditEvent, names map[string]string) string {
 		return of(e.ObjectID)
 	case "rotation":
 		return of(firstOf(f["old_kid"], e.ObjectID))
-	case "policy":
+	case "policy", "review":
 		return "v" + firstOf(f["number"], strings.TrimPrefix(e.ObjectID, "v"))
 	case "operator", "token", "draft":
 		return firstOf(f["email"], f["name"], e.ObjectID)

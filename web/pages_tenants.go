@@ -241,22 +241,13 @@ func effectiveRows(c *policy.Compiled, plan string) []views.EffectiveRow {
 	}
 	var rows []views.EffectiveRow
 	for _, l := range c.Effective(plan) {
-		row := views.EffectiveRow{ID: l.ID, Applies: "every route", Rate: l.Rate.String(), Burst: ui.Int(l.Burst), Per: l.Per.Text(),
-			Counts: string(l.Counts), Cost: "its cost", Source: l.Source, Shadow: l.Shadow}
-		if l.ExpiresMicros != 0 {
-			row.Until = time.UnixMicro(l.ExpiresMicros).UTC().Format(time.RFC3339Nano)
-		}
-		switch {
-		case l.Unlimited:
-			row.Rate, row.Burst = "unlimited", "–"
-		case l.Numbers.Blocked():
-			row.Rate = "nothing is admitted"
-		}
+		cost := "its cost"
 		if l.Route != "" {
-			row.Applies, row.Cost = "route "+l.Route, costText(*routes[l.Route])
+			cost = costText(*routes[l.Route])
 		}
-		if l.Counts == policy.CountsRequests {
-			row.Cost = "1"
+		row := effectiveRow(l.CompiledLimit, cost)
+		if l.Route != "" {
+			row.Applies = "route " + l.Route
 		}
 		rows = append(rows, row)
 	}

@@ -29,7 +29,9 @@ func (s *Server) policyLive(w http.ResponseWriter, r *http.Request) error {
 		return fmt.Errorf("read version %d: %w", head.Number, err)
 	}
 	p.Version = versionRow(head, head.Number)
-	p.Status = s.publication(r, head, head.Number)
+	if p.Status, err = s.publication(r, head.Number); err != nil {
+		return err
+	}
 	switch p.View {
 	case "yaml":
 		p.Text = string(doc.YAML())
@@ -90,11 +92,16 @@ func readable(d *policy.Document, replicas int) views.PolicyText {
 		t.Plans = append(t.Plans, row)
 	}
 	for _, r := range d.Routes {
-		t.Routes = append(t.Routes, views.RouteRow{Name: r.Name, Description: r.Description, Match: r.Match, Identity: string(r.Identity),
-			Motive: string(r.Motive), Cost: costText(r), Limits: routeLimits(r), Uses: r.Uses,
-			FailMode: string(r.OnStoreFailure.Mode), Fail: failText(r.OnStoreFailure), Worst: worstText(r.OnStoreFailure, replicas)})
+		t.Routes = append(t.Routes, routeRow(r, replicas))
 	}
 	return t
+}
+
+// routeRow is a route in words; replicas is for what an outage would admit.
+func routeRow(r policy.Route, replicas int) views.RouteRow {
+	return views.RouteRow{Name: r.Name, Description: r.Description, Match: r.Match, Identity: string(r.Identity),
+		Motive: string(r.Motive), Cost: costText(r), Limits: routeLimits(r), Uses: r.Uses,
+		FailMode: string(r.OnStoreFailure.Mode), Fail: failText(r.OnStoreFailure), Worst: worstText(r.OnStoreFailure, replicas)}
 }
 
 func userText(u *policy.User) string {

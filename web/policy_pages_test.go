@@ -16,7 +16,7 @@ import (
 func TestVersion_RollBackIsANewVersionWithTheOldContent(t *testing.T) {
 	t.Parallel()
 	e := edit(t)
-	if _, err := e.Web.Policies.Publish(t.Context(), e.Actor(console.RoleOwner), []byte(strings.Replace(document, "6000/minute", "600/minute", 1)), nil, 1, console.PublishOptions{Note: "tight"}); err != nil {
+	if _, err := e.Web.Policies.Publish(t.Context(), e.Actor(console.RoleOwner), []byte(strings.Replace(document, "6000/minute", "4000/minute", 1)), nil, 1, console.PublishOptions{Note: "tight"}); err != nil {
 		t.Fatal(err)
 	}
 	page := e.owner.Get("/policy/versions/2").Text
@@ -41,7 +41,7 @@ func TestVersion_RollBackIsANewVersionWithTheOldContent(t *testing.T) {
 			t.Errorf("the list lacks %q", want)
 		}
 	}
-	if a := e.owner.Get("/policy/versions/2/diff?against=1"); a.StatusCode != 200 || !strings.Contains(a.Text, "600/minute") {
+	if a := e.owner.Get("/policy/versions/2/diff?against=1"); a.StatusCode != 200 || !strings.Contains(a.Text, "4000/minute") {
 		t.Errorf("diff: %d", a.StatusCode)
 	}
 	for _, path := range []string{"/policy/versions/99", "/policy/versions/x", "/policy/versions/0", "/policy/versions/99/diff", "/policy/drafts/drf_aaaaaaaaaaaaaaaa"} {
@@ -58,7 +58,7 @@ func TestVersion_StatusTellsNACKsAndIsUnknownWithoutRedis(t *testing.T) {
 		return strings.Contains(e.owner.Get("/policy/versions/1/status").Text, "3 of 3 enforce v1")
 	})
 	e.Feed.Freeze(&policy.NACK{Version: 2, Code: policy.NACKBadSignature, Detail: "no key made it <script>", Since: time.Now()})
-	if _, err := e.Web.Policies.Publish(t.Context(), e.Actor(console.RoleOwner), []byte(strings.Replace(document, "6000/minute", "600/minute", 1)), nil, 1, console.PublishOptions{Note: "x"}); err != nil {
+	if _, err := e.Web.Policies.Publish(t.Context(), e.Actor(console.RoleOwner), []byte(strings.Replace(document, "6000/minute", "4000/minute", 1)), nil, 1, console.PublishOptions{Note: "x"}); err != nil {
 		t.Fatal(err)
 	}
 	waitFor(t, func() bool {

@@ -148,6 +148,11 @@ func TestDraft_LimitIsChangedByFormAndPublished(t *testing.T) {
 	}
 	p := formOn(t, review.Text, e.path+"/publish")
 	p.Set("note", "they asked for it")
+	p.Set("act", "publish")
+	if a := e.owner.Post(e.path+"/publish", p); a.StatusCode != 422 || !strings.Contains(a.Text, "confirm.cut-half") {
+		t.Errorf("a cut to a sixth is published without a word: %d", a.StatusCode)
+	}
+	p.Set("confirm.cut-half", "yes")
 	a := e.owner.Post(e.path+"/publish", p)
 	if a.StatusCode != 303 || a.Header.Get("Location") != "/policy/versions/2" {
 		t.Fatalf("publish: %d %s", a.StatusCode, a.Text)
@@ -396,17 +401,17 @@ func TestPublish_StaleBaseShowsBothSidesAndMergesThem(t *testing.T) {
 	f.Set("l0-count", "31")
 	f.Set("act", "save")
 	e.editor.Post(e.at("plan/free"), f)
-	theirs := strings.Replace(document, "6000/minute", "777/minute", 1)
+	theirs := strings.Replace(document, "6000/minute", "4777/minute", 1)
 	if _, err := e.Web.Policies.Publish(t.Context(), e.Actor(console.RoleOwner), []byte(theirs), nil, 1, console.PublishOptions{Note: "theirs"}); err != nil {
 		t.Fatal(err)
 	}
 	d, _ := e.Web.Policies.GetDraft(t.Context(), e.draft)
 	a := e.owner.Post(e.path+"/publish", url.Values{"etag": {d.ETag}, "note": {"mine"}})
-	if a.StatusCode != 409 || !strings.Contains(a.Text, "v2 was published since") || !strings.Contains(a.Text, "777/minute") || !strings.Contains(a.Text, "31/minute") {
+	if a.StatusCode != 409 || !strings.Contains(a.Text, "v2 was published since") || !strings.Contains(a.Text, "4777/minute") || !strings.Contains(a.Text, "31/minute") {
 		t.Fatalf("stale publish: %d\n%s", a.StatusCode, a.Text)
 	}
-	re := formOn(t, a.Text, e.path+"/rebase", "how")
-	if a := e.owner.Post(e.path+"/rebase", re); a.StatusCode != 303 {
+	re := formOn(t, a.Text, e.path+"/merge")
+	if a := e.owner.Post(e.path+"/merge", re); a.StatusCode != 303 {
 		t.Fatalf("rebase: %d %s", a.StatusCode, a.Text)
 	}
 	review := e.owner.Get(e.path + "/review").Text
@@ -417,7 +422,7 @@ func TestPublish_StaleBaseShowsBothSidesAndMergesThem(t *testing.T) {
 	}
 	head, _, _ := e.Web.Policies.Head(t.Context())
 	doc, err := head.Document()
-	if err != nil || doc.Plans["pro"].Limits[0].Rate.Tokens != 777 || doc.Plans["free"].Limits[0].Rate.Tokens != 31 || head.Number != 3 {
+	if err != nil || doc.Plans["pro"].Limits[0].Rate.Tokens != 4777 || doc.Plans["free"].Limits[0].Rate.Tokens != 31 || head.Number != 3 {
 		t.Errorf("v%d %+v %v", head.Number, doc.Plans, err)
 	}
 }

@@ -119,6 +119,8 @@ func (s *Server) policyRoutes(r chi.Router) {
 	view.Get("/policy/drafts/{draft}/simulate", s.page(s.draftSimulate))
 	view.Get("/live/policy/drafts/{draft}/trials/{trial}", s.page(s.trialLive))
 	view.Get("/policy/drafts/{draft}/review", s.page(s.draftReview))
+	view.Get("/policy/adopt", s.page(s.adoptForm))
+	view.Get("/policy/reviews", s.page(s.reviewList))
 	view.Get("/policy/versions", s.page(s.versionList))
 	view.Get("/policy/versions/{version}", s.page(s.versionPage))
 	view.Get("/policy/versions/{version}/status", s.page(s.versionStatus))
@@ -129,6 +131,8 @@ func (s *Server) policyRoutes(r chi.Router) {
 	edit.Post("/policy/drafts/{draft}/parts/{kind}", s.page(s.partSave))
 	edit.Post("/policy/drafts/{draft}/parts/{kind}/{key}", s.page(s.partSave))
 	edit.Post("/policy/drafts/{draft}/add", s.page(s.draftAdd))
+	edit.Get("/policy/drafts/{draft}/import", s.page(s.draftImport))
+	edit.Post("/policy/drafts/{draft}/import", s.page(s.draftImportRoutes))
 	edit.Post("/policy/drafts/{draft}/source", s.page(s.draftSaveSource))
 	edit.Post("/policy/drafts/{draft}/tests", s.page(s.draftSaveTests))
 	edit.Post("/policy/drafts/{draft}/simulate", s.page(s.draftTry))
@@ -140,10 +144,18 @@ func (s *Server) policyRoutes(r chi.Router) {
 	approve := r.With(s.require(console.PermApprove))
 	approve.Post("/policy/drafts/{draft}/approve", s.page(s.draftApprove))
 	approve.Post("/policy/drafts/{draft}/withdraw", s.page(s.draftWithdraw))
+	approve.Post("/policy/reviews/{version}/close", s.page(s.reviewClose))
+
+	rules := r.With(s.require(console.PermManageRules))
+	rules.Get("/settings/rules", s.page(s.ruleList))
+	rules.Post("/settings/rules", s.page(s.ruleSave))
 
 	publish := r.With(s.require(console.PermPublish))
 	publish.Post("/policy/drafts/{draft}/publish", s.page(s.draftPublish))
 	publish.Post("/policy/drafts/{draft}/unschedule", s.page(s.draftUnschedule))
+	publish.Post("/policy/adopt", s.page(s.adopt))
+	publish.Post("/policy/versions/{version}/promote", s.page(s.versionPromote))
+	publish.Post("/policy/versions/{version}/stop", s.page(s.versionStop))
 	publish.Post("/policy/versions/{version}/rollback", s.page(s.versionRollback))
 }
 

@@ -22,6 +22,8 @@ func (s *Server) pageRoutes(r chi.Router) {
 	view.Get("/live/overview", s.page(s.overviewLive))
 	view.Get("/gateways", s.page(s.gatewayList))
 	view.Get("/live/gateways", s.page(s.gatewaysLive))
+	view.Get("/routes", s.page(s.routeList))
+	view.Get("/plans", s.page(s.planList))
 	s.tenantRoutes(r)
 	s.keyRoutes(r)
 	s.selfRoutes(r)

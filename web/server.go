@@ -76,6 +76,7 @@ type Server struct {
 	sessions *session.Store
 	pages    pageCache
 	reads    readCache
+	reviews  reviewCache
 	// large lets one large document in at a time: reading one costs memory.
 	large chan struct{}
 }

@@ -40,6 +40,10 @@ type Facts struct {
 	NACKs         int    // replicas that refuse the published version
 	PolicyDiffers bool   // Redis holds PolicyVersion with another digest: something else writes there
 	CutOff        int    // replicas that say they cannot ask Redis
+	OnCanary      int    // replicas that enforce Canary, as they should; not among InSync
+	Canary        int64  // version that runs on a few replicas first; 0: none
+	ViaConsole    int    // replicas that are heard of through a console only
+	Behind        int64  // version that Redis holds and PostgreSQL does not know; 0: none
 	Hazards       int    // things about Redis that can lose or exceed limits now
 	Hazard        string // the first of them
 
@@ -53,19 +57,24 @@ type Facts struct {
 	DegradedPerS   float64 // decisions made without Redis
 	RefusedPercent float64 // of decisions in the last minute; NaN when there were none
 	Drafts         int
+	Reviews        int  // drafts that wait for approval, and publications by break-glass that nobody has looked at
+	ReviewsKnown   bool // false until they were counted
 }
 
 // Health is the worst state among the facts: bad, warn or ok.
 func (f Facts) Health() string {
 	switch {
-	case f.PostgresDown, f.RedisKnown && !f.RedisUp, f.PolicyDiffers, f.NACKs > 0, f.CutOff > 0, f.Hazards > 0:
+	case f.PostgresDown, f.RedisKnown && !f.RedisUp, f.PolicyDiffers, f.Behind > 0, f.NACKs > 0, f.CutOff > 0, f.Hazards > 0:
 		return "bad"
-	case !f.RedisKnown, f.ReplicasKnown && f.InSync < f.Replicas:
+	case !f.RedisKnown, f.ReplicasKnown && f.Right() < f.Replicas, f.Canary > 0:
 		return "warn"
 	default:
 		return "ok"
 	}
 }
+
+// Right is how many replicas enforce what they should.
+func (f Facts) Right() int { return f.InSync + f.OnCanary }
 
 // Alarm is the banner of a page: the worst thing that is wrong now.
 type Alarm struct {
@@ -86,6 +95,9 @@ func (f Facts) Alarm() (Alarm, bool) {
 		return Alarm{Kind: "bad", Lead: "Redis is unreachable from the console" + SinceClock(f.RedisSince) + ".",
 			Rest: "Gateways that cannot reach it either follow their fail modes; what they do now is unknown here.",
 			URL:  GatewaysURL(), Action: "See effect"}, true
+	case f.Behind > 0:
+		return Alarm{Kind: "bad", Lead: "The database is behind the gateways.",
+			Rest: fmt.Sprintf("Redis holds v%d and PostgreSQL ends at %s: it was restored from an older copy. Gateways go on.", f.Behind, f.version()), URL: AdoptURL(), Action: "See what mends it"}, true
 	case f.PolicyDiffers:
 		return Alarm{Kind: "bad", Lead: fmt.Sprintf("Redis holds v%d with another digest.", f.PolicyVersion),
 			Rest: "Something other than this console writes there. Gateways keep what they have verified.", URL: GatewaysURL(), Action: "See gateways"}, true
@@ -101,15 +113,15 @@ func (f Facts) Alarm() (Alarm, bool) {
 			lead = fmt.Sprintf("Redis endangers the limits in %d ways.", f.Hazards)
 		}
 		return Alarm{Kind: "bad", Lead: lead, Rest: f.Hazard, URL: HazardsURL(), Action: "See what mends it"}, true
-	case f.ReplicasKnown && f.Silent > 0 && f.InSync+f.Silent >= f.Replicas:
+	case f.ReplicasKnown && f.Silent > 0 && f.Right()+f.Silent >= f.Replicas:
 		who := "It has ended, or is"
 		if f.Silent > 1 {
 			who = "They have ended, or are"
 		}
 		return Alarm{Kind: "warn", Lead: "Nothing is heard from " + count(f.Silent, f.Replicas) + ".",
 			Rest: who + " cut off from Redis and on fallback.", URL: GatewaysDiffersURL(), Action: "See which"}, true
-	case f.ReplicasKnown && f.PolicyVersion > 0 && f.InSync < f.Replicas:
-		return Alarm{Kind: "warn", Lead: fmt.Sprintf("v%d is not yet enforced by %s.", f.PolicyVersion, count(f.Replicas-f.InSync, f.Replicas)),
+	case f.ReplicasKnown && f.PolicyVersion > 0 && f.Right() < f.Replicas:
+		return Alarm{Kind: "warn", Lead: fmt.Sprintf("v%d is not yet enforced by %s.", f.PolicyVersion, count(f.Replicas-f.Right(), f.Replicas)),
 			URL: GatewaysDiffersURL(), Action: "See which"}, true
 	default:
 		return Alarm{}, false
@@ -125,6 +137,8 @@ func (f Facts) policyFact() string {
 		return "gateways unknown"
 	case f.NACKs > 0:
 		return fmt.Sprintf("%d NACK, %d/%d in sync", f.NACKs, f.InSync, f.Replicas)
+	case f.Canary > 0:
+		return fmt.Sprintf("on %d, canary v%d on %d of %d", f.InSync, f.Canary, f.OnCanary, f.Replicas)
 	default:
 		return fmt.Sprintf("%d/%d in sync", f.InSync, f.Replicas)
 	}
@@ -135,7 +149,7 @@ func (f Facts) policyDot() string {
 	switch {
 	case f.NACKs > 0:
 		return "bad"
-	case !f.ReplicasKnown, f.InSync < f.Replicas, f.Replicas == 0:
+	case !f.ReplicasKnown, f.InSync < f.Replicas, f.Replicas == 0: // a canary, too
 		return "warn"
 	default:
 		return "ok"
@@ -153,6 +167,8 @@ func (f Facts) redisFact() string {
 	switch {
 	case !f.RedisKnown:
 		return "unknown"
+	case !f.RedisUp && f.ViaConsole > 0:
+		return fmt.Sprintf("unreachable, %s heard of via console", count(f.ViaConsole, f.Replicas))
 	case !f.RedisUp:
 		return "unreachable"
 	case f.CutOff > 0:
@@ -171,6 +187,13 @@ func (f Facts) redisDot() string {
 	default:
 		return "ok"
 	}
+}
+
+func (f Facts) reviewsFact() string {
+	if !f.ReviewsKnown {
+		return "unknown"
+	}
+	return Int(int64(f.Reviews))
 }
 
 func (f Facts) degradedFact() string {
@@ -198,8 +221,8 @@ type navGroup struct {
 func (p FrameProps) nav() []navGroup {
 	all := []navGroup{
 		{"Operate", []navEntry{{"Overview", OverviewURL()}, {"Tenants", TenantsURL()}, {"Keys", KeysURL()}, {"Gateways", GatewaysURL()}}},
-		{"Change", []navEntry{{"Policy", PolicyURL()}, {"Drafts", DraftsURL()}, {"Versions", VersionsURL()}, {"Rotations", RotationsURL()}}},
-		{"Record", []navEntry{{"Audit", AuditURL()}, {"Sessions", SessionsURL()}}},
+		{"Change", []navEntry{{"Policy", PolicyURL()}, {"Drafts", DraftsURL()}, {"Reviews", ReviewsURL()}, {"Versions", VersionsURL()}, {"Routes", RoutesURL("")}, {"Plans", PlansURL()}, {"Rotations", RotationsURL()}}},
+		{"Record", []navEntry{{"Audit", AuditURL()}, {"Approval rules", RulesURL()}, {"Sessions", SessionsURL()}}},
 	}
 	for i := range all {
 		all[i].Entries = slices.DeleteFunc(all[i].Entries, func(e navEntry) bool { return slices.Contains(p.Hidden, e.URL) })

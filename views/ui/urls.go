@@ -92,6 +92,22 @@ func VersionsURL() string { return "/policy/versions" }
 // VersionURL is the publication page of a version.
 func VersionURL(n int64) string { return "/policy/versions/" + strconv.FormatInt(n, 10) }
 
+// ReviewsURL is what waits for somebody else: approvals, and publications by
+// break-glass.
+func ReviewsURL() string { return "/policy/reviews" }
+
+// AdoptURL is where a version that only Redis has is taken over.
+func AdoptURL() string { return "/policy/adopt" }
+
+// RulesURL says which changes need approvals.
+func RulesURL() string { return "/settings/rules" }
+
+// RoutesURL is the routes of the policy in force; query keeps filters.
+func RoutesURL(query string) string { return withQuery("/routes", query) }
+
+// PlansURL is the plans of the policy in force.
+func PlansURL() string { return "/plans" }
+
 // AuditURL is the record of changes.
 func AuditURL() string { return "/audit" }
 

@@ -23,6 +23,7 @@ import (
 	"github.com/headgate/headgate/console"
 	"github.com/headgate/headgate/db"
 	"github.com/headgate/headgate/internal/testkit"
+	"github.com/headgate/headgate/replay"
 	"github.com/headgate/headgate/web"
 )
 
@@ -38,6 +39,7 @@ type World struct {
 	Web       web.Deps
 	Handler   http.Handler
 	Feed      *Feed
+	Decisions *Decisions
 	Operators map[console.Role]console.Operator
 	Tokens    map[console.Role]string
 	Log       *Buffer
@@ -83,7 +85,7 @@ func (w *World) Advance(d time.Duration) {
 // New makes a world that ends with the test.
 func New(t testing.TB) *World {
 	t.Helper()
-	w := &World{DSN: testkit.Postgres(t), Operators: map[console.Role]console.Operator{}, Tokens: map[console.Role]string{}, Log: &Buffer{}}
+	w := &World{DSN: testkit.Postgres(t), Decisions: &Decisions{}, Operators: map[console.Role]console.Operator{}, Tokens: map[console.Role]string{}, Log: &Buffer{}}
 	w.Feed = NewFeed(w.Now)
 	ctx, cancel := context.WithCancel(context.Background())
 	store, err := db.Open(ctx, w.DSN, 8)
@@ -92,14 +94,18 @@ func New(t testing.TB) *World {
 	d := console.Deps{Store: store, Feed: w.Feed, Signer: ed25519.NewKeyFromSeed(make([]byte, 32)), Deployment: "test", Now: w.Now, Log: log}
 	relay := console.NewRelay(d, store)
 	d.Nudge = relay.Nudge
+	activity, operators := console.NewActivity(d), console.NewOperators(d)
+	d.Prover, d.Decisions, d.Traffic, d.Passwords = replay.Engine{}, w.Decisions, activity.Live(), operators
 	fleet := console.NewFleet(d)
+	policies, rollouts := console.NewPolicies(d), console.NewRollouts(d, fleet)
 	var running sync.WaitGroup
 	running.Go(func() { _ = relay.Run(ctx) })
 	running.Go(func() { _ = fleet.Run(ctx) })
+	running.Go(func() { _ = policies.RunTrials(ctx) })
 	t.Cleanup(func() { cancel(); running.Wait(); store.Close() })
 	w.Web = web.Deps{Tenants: console.NewTenants(d), Keys: console.NewKeys(d), Rotations: console.NewRotations(d),
-		Policies: console.NewPolicies(d), Fleet: fleet, Operators: console.NewOperators(d), Audit: console.NewAudit(d),
-		Activity: console.NewActivity(d), Sessions: console.NewSessions(d), Idempotency: console.NewIdempotency(d),
+		Policies: policies, Rollouts: rollouts, Fleet: fleet, Operators: operators, Audit: console.NewAudit(d),
+		Activity: activity, Sessions: console.NewSessions(d), Idempotency: console.NewIdempotency(d),
 		Log: log, Now: w.Now, Environment: "test", Deployment: "test", PublicURL: Origin, SecureCookies: true}
 	w.Handler, err = web.New(w.Web)
 	must(t, err)
