@@ -33,6 +33,7 @@ type Deps struct {
 	Keys        *console.Keys
 	Rotations   *console.Rotations
 	Policies    *console.Policies
+	Rollouts    *console.Rollouts
 	Fleet       *console.Fleet
 	Operators   *console.Operators
 	Audit       *console.Audit
@@ -72,6 +73,10 @@ func build(d Deps) (*API, error) {
 	a.registerRotations()
 	a.registerPolicy()
 	a.registerDrafts()
+	a.registerReviewing()
+	a.registerTrials()
+	a.registerRollout()
+	a.registerRules()
 	a.registerState()
 	a.describeProblems()
 	r.Get(Prefix+"/openapi.json", func(w http.ResponseWriter, _ *http.Request) {

@@ -9,24 +9,28 @@ import (
 	"github.com/headgate/headgate/console"
 )
 
+// testsBody is the largest request that carries tests alone, in bytes.
+const testsBody = 2<<20 + 32<<10
+
 // Draft is a policy change being edited.
 type Draft struct {
 	ID          string    `json:"id" example:"drf_abcdefghij234567"`
 	Name        string    `json:"name"`
 	BaseVersion int64     `json:"base_version"`
 	Document    string    `json:"document,omitempty" doc:"YAML; absent in lists"`
+	Tests       string    `json:"tests,omitempty" doc:"YAML; absent in lists, and when there are none"`
 	Author      string    `json:"author"`
 	CreatedAt   time.Time `json:"created_at"`
 	UpdatedAt   time.Time `json:"updated_at"`
 }
 
 func draftOf(d console.Draft) Draft {
-	return Draft{ID: d.ID, Name: d.Name, BaseVersion: d.Base, Document: d.Source, Author: d.Author, CreatedAt: d.CreatedAt, UpdatedAt: d.UpdatedAt}
+	return Draft{ID: d.ID, Name: d.Name, BaseVersion: d.Base, Document: d.Source, Tests: d.Tests, Author: d.Author, CreatedAt: d.CreatedAt, UpdatedAt: d.UpdatedAt}
 }
 
 func draftInList(d console.Draft) Draft {
 	out := draftOf(d)
-	out.Document = ""
+	out.Document, out.Tests = "", ""
 	return out
 }
 
@@ -62,9 +66,36 @@ type (
 		DraftPath
 		Matching
 		Waiting
+		Body Options
+	}
+	draftTestsIn struct {
+		DraftPath
+		Matching
 		Body struct {
-			Note string `json:"note,omitempty" maxLength:"2000"`
+			Tests Tests `json:"tests"`
 		}
+	}
+	draftRenameIn struct {
+		DraftPath
+		Matching
+		Body struct {
+			Name string `json:"name" maxLength:"200"`
+		}
+	}
+	draftTests struct {
+		Tests string `json:"tests" doc:"YAML; empty when there are none"`
+	}
+	draftTestsOut struct {
+		ETag string `header:"ETag"`
+		Body draftTests
+	}
+	mergedDraft struct {
+		Draft
+		Clashes []string `json:"clashes" doc:"Places that both changed; the draft's stayed"`
+	}
+	mergedOut struct {
+		ETag string `header:"ETag"`
+		Body mergedDraft
 	}
 	draftOut struct {
 		ETag string `header:"ETag"`
@@ -79,17 +110,17 @@ func (m Matching) etag() (string, error) {
 	return strings.Trim(strings.TrimPrefix(m.IfMatch, "W/"), `"`), nil
 }
 
-// stale gives a lost edit race its status: the draft is not what If-Match says.
-// A stale base is something else and stays a conflict.
-func stale(err error) error {
-	p := fromConsole(err)
-	if console.CodeOf(err) == console.CodeConflict && p.HeadVersion == nil {
-		return newProblem(http.StatusPreconditionFailed, p.Detail).as("stale-draft")
+func shown(d console.Draft) *draftOut { return &draftOut{ETag: quoted(d.ETag), Body: draftOf(d)} }
+
+func shownUnless(d console.Draft, err error) (*draftOut, error) {
+	if err != nil {
+		return nil, err
 	}
-	return err
+	return shown(d), nil
 }
 
-func shown(d console.Draft) *draftOut { return &draftOut{ETag: `"` + d.ETag + `"`, Body: draftOf(d)} }
+// quoted is an ETag as HTTP writes it.
+func quoted(etag string) string { return `"` + etag + `"` }
 
 func (a *API) registerDrafts() {
 	register(a, op{id: "list-drafts", method: "GET", path: "/policy/drafts", summary: "List drafts", perm: console.PermView}, a.listDrafts)
@@ -98,6 +129,10 @@ func (a *API) registerDrafts() {
 	register(a, op{id: "save-draft", method: "PUT", path: "/policy/drafts/{draft}", summary: "Replace a draft's document", perm: console.PermEditDrafts, body: documentBody, errors: []int{404, 412, 413, 428}}, a.saveDraft)
 	register(a, op{id: "delete-draft", method: "DELETE", path: "/policy/drafts/{draft}", summary: "Delete a draft", perm: console.PermEditDrafts, status: 204, errors: []int{404, 412, 428}}, a.deleteDraft)
 	register(a, op{id: "rebase-draft", method: "POST", path: "/policy/drafts/{draft}/rebase", summary: "Base a draft on the policy in force, its document unchanged", perm: console.PermEditDrafts, errors: []int{404, 412, 428}}, a.rebaseDraft)
+	register(a, op{id: "rename-draft", method: "PATCH", path: "/policy/drafts/{draft}", summary: "Rename a draft; its approvals stay", perm: console.PermEditDrafts, errors: []int{404, 412, 428}}, a.renameDraft)
+	register(a, op{id: "get-draft-tests", method: "GET", path: "/policy/drafts/{draft}/tests", summary: "Get a draft's tests", perm: console.PermView, errors: []int{404}}, a.getDraftTests)
+	register(a, op{id: "save-draft-tests", method: "PUT", path: "/policy/drafts/{draft}/tests", summary: "Replace a draft's tests", perm: console.PermEditDrafts, body: testsBody, errors: []int{404, 412, 413, 428}}, a.saveDraftTests)
+	register(a, op{id: "merge-draft", method: "POST", path: "/policy/drafts/{draft}/merge", summary: "Put what was published since into a draft, and base it on the policy in force", perm: console.PermEditDrafts, errors: []int{404, 412, 428}}, a.mergeDraft)
 	register(a, op{id: "publish-draft", method: "POST", path: "/policy/drafts/{draft}/publish", summary: "Publish a draft", perm: console.PermPublish, errors: []int{404, 409, 412, 428}}, a.publishDraft)
 }
 
@@ -139,7 +174,7 @@ func (a *API) saveDraft(ctx context.Context, in *draftSaveIn) (*draftOut, error)
 	}
 	d, err := a.Policies.SaveDraft(ctx, actorOf(ctx), in.Draft, etag, in.Body.Document.source)
 	if err != nil {
-		return nil, stale(err)
+		return nil, err
 	}
 	return shown(d), nil
 }
@@ -150,7 +185,7 @@ func (a *API) deleteDraft(ctx context.Context, in *draftDeleteIn) (*struct{}, er
 		return nil, err
 	}
 	if err := a.Policies.DeleteDraft(ctx, actorOf(ctx), in.Draft, etag); err != nil {
-		return nil, stale(err)
+		return nil, err
 	}
 	return nil, nil //nolint:nilnil // the framework's way to say 204
 }
@@ -162,9 +197,46 @@ func (a *API) rebaseDraft(ctx context.Context, in *draftDeleteIn) (*draftOut, er
 	}
 	d, err := a.Policies.RebaseDraft(ctx, actorOf(ctx), in.Draft, etag)
 	if err != nil {
-		return nil, stale(err)
+		return nil, err
 	}
 	return shown(d), nil
+}
+
+// getDraftTests: tests are a resource of their own, so that they can be saved without the document.
+func (a *API) getDraftTests(ctx context.Context, in *DraftPath) (*draftTestsOut, error) {
+	d, err := a.Policies.GetDraft(ctx, in.Draft)
+	if err != nil {
+		return nil, err
+	}
+	return &draftTestsOut{ETag: quoted(d.ETag), Body: draftTests{d.Tests}}, nil
+}
+
+func (a *API) saveDraftTests(ctx context.Context, in *draftTestsIn) (*draftOut, error) {
+	etag, err := in.etag()
+	if err != nil {
+		return nil, err
+	}
+	return shownUnless(a.Policies.SaveTests(ctx, actorOf(ctx), in.Draft, etag, in.Body.Tests.source))
+}
+
+func (a *API) renameDraft(ctx context.Context, in *draftRenameIn) (*draftOut, error) {
+	etag, err := in.etag()
+	if err != nil {
+		return nil, err
+	}
+	return shownUnless(a.Policies.RenameDraft(ctx, actorOf(ctx), in.Draft, etag, in.Body.Name))
+}
+
+func (a *API) mergeDraft(ctx context.Context, in *draftDeleteIn) (*mergedOut, error) {
+	etag, err := in.etag()
+	if err != nil {
+		return nil, err
+	}
+	d, clashes, err := a.Policies.MergeDraft(ctx, actorOf(ctx), in.Draft, etag)
+	if err != nil {
+		return nil, err
+	}
+	return &mergedOut{ETag: quoted(d.ETag), Body: mergedDraft{Draft: draftOf(d), Clashes: append([]string{}, clashes...)}}, nil
 }
 
 func (a *API) publishDraft(ctx context.Context, in *draftPublishIn) (*publishedOut, error) {
@@ -172,12 +244,12 @@ func (a *API) publishDraft(ctx context.Context, in *draftPublishIn) (*publishedO
 	if err != nil {
 		return nil, err
 	}
-	if _, err := in.duration(); err != nil {
+	o, err := in.Body.options()
+	if err != nil {
 		return nil, err
 	}
-	out, err := published(a.Policies.PublishDraft(ctx, actorOf(ctx), in.Draft, etag, console.PublishOptions{Note: in.Body.Note}))
-	if err != nil {
-		return nil, stale(err)
-	}
-	return a.followed(ctx, out, in.Waiting)
+	// The draft is gone afterwards, so a repeat has no second effect either way.
+	return a.publishing(ctx, "drafts.publish", Repeatable{}, in.Waiting, nil, o, func() (console.Version, error) {
+		return a.Policies.PublishDraft(ctx, actorOf(ctx), in.Draft, etag, o)
+	})
 }

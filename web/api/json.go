@@ -65,7 +65,7 @@ func decodeGeneric(dec *json.Decoder, v *any) error {
 	}
 	out := make(map[string]any, len(members))
 	for name, member := range members {
-		if name == "document" {
+		if own(name) {
 			out[name] = kindOf(member)
 			continue
 		}
@@ -81,6 +81,10 @@ func decodeGeneric(dec *json.Decoder, v *any) error {
 	*v = out
 	return nil
 }
+
+// own reports whether a member is read by a parser of its own, which is strict,
+// bounded and says where: a policy document or a suite of tests.
+func own(member string) bool { return member == "document" || member == "tests" }
 
 // kindOf stands in for a document.
 func kindOf(raw json.RawMessage) any {
@@ -103,7 +107,7 @@ func plainJSONError(err error) error {
 	return fmt.Errorf("not JSON: %w", err)
 }
 
-// Bounds of a body, apart from the document in it.
+// Bounds of a body, apart from the document and the tests in it.
 const (
 	maxDepth   = 64
 	maxMembers = 1000     // of one object or array
@@ -111,7 +115,7 @@ const (
 )
 
 // noDuplicates refuses a body in which an object names a member twice, or in
-// other letters than it has. A policy document is left out: its own parser does this and says where.
+// other letters than it has. A policy document and tests are left out: their own parsers do this and say where.
 func noDuplicates(data []byte) error {
 	dec := json.NewDecoder(bytes.NewReader(data))
 	dec.UseNumber()
@@ -154,7 +158,7 @@ func walk(dec *json.Decoder, depth int, path string) error {
 			}
 			seen[member] = true
 		}
-		if inner == "document" {
+		if own(inner) {
 			var skip json.RawMessage
 			if err := dec.Decode(&skip); err != nil {
 				return plainJSONError(err)
@@ -192,4 +196,35 @@ func (d *Document) UnmarshalJSON(b []byte) error {
 func (Document) Schema(huma.Registry) *huma.Schema {
 	return &huma.Schema{Description: "Policy document: a JSON object, or YAML as a string",
 		OneOf: []*huma.Schema{{Type: huma.TypeObject, AdditionalProperties: true}, {Type: huma.TypeString, MinLength: new(1)}}}
+}
+
+// Tests is a suite of policy tests in a request: a JSON object, or its YAML (or
+// JSON) as a string, "" for no tests.
+type Tests struct{ source []byte }
+
+// UnmarshalJSON keeps an object as it is and unpacks a string.
+func (s *Tests) UnmarshalJSON(b []byte) error {
+	var d Document
+	if err := d.UnmarshalJSON(b); err != nil {
+		return err
+	}
+	s.source = d.source
+	if s.source == nil {
+		s.source = []byte{} // nil would mean "those in force"
+	}
+	return nil
+}
+
+// Schema implements huma.SchemaProvider.
+func (Tests) Schema(huma.Registry) *huma.Schema {
+	return &huma.Schema{Description: "Policy tests: a JSON object, or YAML as a string",
+		OneOf: []*huma.Schema{{Type: huma.TypeObject, AdditionalProperties: true}, {Type: huma.TypeString}}}
+}
+
+// of is the source of tests that may have been left out: nil then.
+func (s *Tests) of() []byte {
+	if s == nil {
+		return nil
+	}
+	return s.source
 }

@@ -3,12 +3,13 @@ package api
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/headgate/headgate/console"
 	"github.com/headgate/headgate/policy"
+	"github.com/headgate/headgate/policy/scenario"
 )
 
 // documentBody is the largest request that carries a document, in bytes.
@@ -16,26 +17,40 @@ const documentBody = 8<<20 + 32<<10
 
 // Version is a published policy.
 type Version struct {
-	Version    int64           `json:"version"`
-	Digest     string          `json:"digest"`
-	Parent     string          `json:"parent" doc:"Digest of the version before; empty for the first"`
-	Kind       string          `json:"kind" enum:"publish,rollback"`
-	RollbackOf int64           `json:"rollback_of,omitempty"`
-	Author     string          `json:"author"`
-	Note       string          `json:"note"`
-	CreatedAt  time.Time       `json:"created_at"`
-	Document   json.RawMessage `json:"document,omitempty" doc:"The policy in its canonical form; absent in lists"`
-	Changes    []policy.Change `json:"changes,omitempty" doc:"Against the version before"`
+	Version    int64                 `json:"version"`
+	Digest     string                `json:"digest"`
+	Parent     string                `json:"parent" doc:"Digest of the version before; empty for the first"`
+	Kind       string                `json:"kind" enum:"publish,rollback,adopt"`
+	RollbackOf int64                 `json:"rollback_of,omitempty"`
+	Author     string                `json:"author"`
+	Note       string                `json:"note"`
+	CreatedAt  time.Time             `json:"created_at"`
+	Document   json.RawMessage       `json:"document,omitempty" doc:"The policy in its canonical form; absent in lists"`
+	Tests      string                `json:"tests,omitempty" doc:"The tests that it was published with, YAML; absent in lists"`
+	Changes    []console.RatedChange `json:"changes,omitempty" doc:"Against the version before, with whom they concerned then"`
+
+	Approvals   []console.Approval     `json:"approvals,omitempty"`
+	Confirmed   []console.Confirmation `json:"confirmed,omitempty" doc:"What its publisher said is meant"`
+	TestResults []scenario.Result      `json:"test_results,omitempty" doc:"How its tests went; absent in lists"`
+	BreakGlass  string                 `json:"break_glass,omitempty" doc:"Why it was published without the approvals that it needed"`
+	Missing     []console.Needed       `json:"missing,omitempty" doc:"The approvals that break-glass went without"`
+	Trial       string                 `json:"trial,omitempty" doc:"The newest simulation of this content"`
+	Scheduled   *time.Time             `json:"scheduled,omitempty" doc:"When it was to be published"`
+	Draft       string                 `json:"draft,omitempty" doc:"The draft that it came from, whose comments are kept"`
 }
 
 func versionOf(v console.Version) Version {
-	return Version{Version: v.Number, Digest: v.Digest, Parent: v.Parent, Kind: string(v.Kind), RollbackOf: v.RollbackOf,
-		Author: v.Author, Note: v.Note, CreatedAt: v.CreatedAt, Document: v.Body, Changes: console.PlainChanges(v.Changes)}
+	return Version{
+		Version: v.Number, Digest: v.Digest, Parent: v.Parent, Kind: string(v.Kind), RollbackOf: v.RollbackOf,
+		Author: v.Author, Note: v.Note, CreatedAt: v.CreatedAt, Document: v.Body, Tests: v.Tests, Changes: v.Changes,
+		Approvals: v.Proof.Approvals, Confirmed: v.Proof.Confirmed, TestResults: v.Proof.Tests, BreakGlass: v.Proof.BreakGlass,
+		Missing: v.Proof.Missing, Trial: v.Proof.Trial, Scheduled: v.Proof.Scheduled, Draft: v.Proof.Draft,
+	}
 }
 
 func versionInList(v console.Version) Version {
 	out := versionOf(v)
-	out.Document = nil
+	out.Document, out.Tests, out.TestResults = nil, "", nil
 	return out
 }
 
@@ -43,16 +58,6 @@ func versionInList(v console.Version) Version {
 type Report struct {
 	Problems []PolicyProblem `json:"problems"`
 	Warnings []PolicyProblem `json:"warnings"`
-}
-
-// Published is a new version and how far it has got.
-type Published struct {
-	Version     int64    `json:"version"`
-	Digest      string   `json:"digest"`
-	ConvergedOn *int     `json:"converged_on,omitempty" doc:"Gateways that enforce it; absent when nobody waited, or when it is unknown"`
-	Of          *int     `json:"of,omitempty" doc:"Gateways that are not gone; absent when that is unknown"`
-	AfterMS     *float64 `json:"after_ms,omitempty"`
-	Nacks       []NACK   `json:"nacks,omitempty" doc:"Gateways that refuse it, and why"`
 }
 
 type (
@@ -69,6 +74,20 @@ type (
 		Against int64           `json:"against"`
 		Changes []policy.Change `json:"changes"`
 	}
+	testIn struct {
+		Body struct {
+			Document *Document `json:"document,omitempty" doc:"The policy in force when left out"`
+			Tests    *Tests    `json:"tests,omitempty" doc:"Those of the policy in force when left out"`
+		}
+	}
+	// testRun is how tests went. Nothing ran when document or tests have problems.
+	testRun struct {
+		Problems     []PolicyProblem   `json:"problems" doc:"Of the document"`
+		TestProblems []PolicyProblem   `json:"test_problems" doc:"Of the tests; paths are relative to them"`
+		Warnings     []PolicyProblem   `json:"warnings" doc:"Of the tests"`
+		Results      []scenario.Result `json:"results"`
+		Passed       bool              `json:"passed" doc:"There are no problems, and every test passed"`
+	}
 	validateIn struct {
 		Body struct {
 			Document Document `json:"document"`
@@ -76,8 +95,9 @@ type (
 	}
 	publishBody struct {
 		Document    Document `json:"document"`
+		Tests       *Tests   `json:"tests,omitempty" doc:"Those of the version in force when left out"`
 		BaseVersion int64    `json:"base_version" minimum:"0" doc:"The version it was made from; 0 before the first"`
-		Note        string   `json:"note,omitempty" maxLength:"2000"`
+		Options
 	}
 	publishIn struct {
 		Waiting
@@ -88,13 +108,7 @@ type (
 		VersionPath
 		Waiting
 		Repeatable
-		Body struct {
-			Note string `json:"note,omitempty" maxLength:"2000"`
-		}
-	}
-	publishedOut struct {
-		Status int `json:"-"`
-		Body   Published
+		Body Options
 	}
 )
 
@@ -104,6 +118,7 @@ func (a *API) registerPolicy() {
 	register(a, op{id: "get-policy-version", method: "GET", path: "/policy/versions/{version}", summary: "Get a version", perm: console.PermView, errors: []int{404}}, a.getVersion)
 	register(a, op{id: "diff-policy-version", method: "GET", path: "/policy/versions/{version}/diff", summary: "Compare two versions", perm: console.PermView, errors: []int{404}}, a.diffVersion)
 	register(a, op{id: "validate-policy", method: "POST", path: "/policy/validate", summary: "Check a document", perm: console.PermView, body: documentBody, errors: []int{413}}, a.validatePolicy)
+	register(a, op{id: "test-policy", method: "POST", path: "/policy/test", summary: "Run tests against a document, with the tenants of this console", perm: console.PermEditDrafts, body: documentBody, errors: []int{404, 413}}, a.testPolicy)
 	register(a, op{id: "publish-policy", method: "POST", path: "/policy/publish", summary: "Publish a document", perm: console.PermPublish, body: documentBody, errors: []int{409, 413}}, a.publishPolicy)
 	register(a, op{id: "rollback-policy", method: "POST", path: "/policy/versions/{version}/rollback", summary: "Publish the content of an old version again", perm: console.PermPublish, errors: []int{404, 409}}, a.rollbackPolicy)
 }
@@ -114,7 +129,7 @@ func (a *API) getPolicy(ctx context.Context, _ *struct{}) (*Body[Version], error
 		return nil, err
 	}
 	if !ok {
-		return nil, newProblem(http.StatusNotFound, "Nothing has been published yet.").as(string(console.CodeNotFound))
+		return nil, nothingPublished()
 	}
 	return &Body[Version]{versionOf(v)}, nil
 }
@@ -169,70 +184,46 @@ func (a *API) validatePolicy(ctx context.Context, in *validateIn) (*Body[Report]
 	return &Body[Report]{Report{Problems: policyProblems(report.Problems), Warnings: policyProblems(report.Warnings)}}, nil
 }
 
-func (a *API) publishPolicy(ctx context.Context, in *publishIn) (*publishedOut, error) {
-	if _, err := in.duration(); err != nil {
-		return nil, err
+func (a *API) testPolicy(ctx context.Context, in *testIn) (*Body[testRun], error) {
+	src, tests := []byte(nil), in.Body.Tests.of()
+	if in.Body.Document != nil {
+		src = in.Body.Document.source
 	}
-	release, err := a.alone(ctx, in.Body.Document.source)
+	if src == nil || tests == nil {
+		head, ok, err := a.Policies.Head(ctx)
+		if err != nil {
+			return nil, err
+		}
+		if !ok {
+			return nil, nothingPublished()
+		}
+		if src == nil {
+			src = head.Body
+		}
+		if tests == nil {
+			tests = []byte(head.Tests)
+		}
+	}
+	release, err := a.alone(ctx, src)
 	if err != nil {
 		return nil, err
 	}
-	request := struct {
-		Document, Note string
-		Base           int64
-	}{policy.DigestOf(in.Body.Document.source), in.Body.Note, in.Body.BaseVersion}
-	out, err := once(ctx, a, "policy.publish", in.Repeatable, request, false, samePublished, func() (*publishedOut, error) {
-		v, err := a.Policies.Publish(ctx, actorOf(ctx), in.Body.Document.source, nil, in.Body.BaseVersion, console.PublishOptions{Note: in.Body.Note})
-		return published(v, err)
-	})
-	release()
+	defer release()
+	doc, report := a.Policies.Validate(ctx, src)
+	out := testRun{Problems: policyProblems(report.Problems), TestProblems: []PolicyProblem{}, Warnings: []PolicyProblem{}, Results: []scenario.Result{}}
+	if doc == nil || !report.OK() {
+		return &Body[testRun]{out}, nil
+	}
+	results, suite, err := a.Policies.RunTests(ctx, doc, tests)
 	if err != nil {
 		return nil, err
 	}
-	return a.followed(ctx, out, in.Waiting)
+	out.TestProblems, out.Warnings = policyProblems(suite.Problems), policyProblems(suite.Warnings)
+	out.Results = append(out.Results, results...)
+	out.Passed = suite.OK() && !slices.ContainsFunc(results, func(r scenario.Result) bool { return !r.Passed })
+	return &Body[testRun]{out}, nil
 }
 
-func samePublished(p *publishedOut) any { return p }
-
-func published(v console.Version, err error) (*publishedOut, error) {
-	if err != nil {
-		return nil, err
-	}
-	return &publishedOut{Status: http.StatusOK, Body: Published{Version: v.Number, Digest: v.Digest}}, nil
-}
-
-// followed waits, where that was asked for, until every gateway enforces the
-// version: 200 when all do, 202 when it is stored but not yet everywhere.
-func (a *API) followed(ctx context.Context, out *publishedOut, w Waiting) (*publishedOut, error) {
-	out.Status = http.StatusOK
-	d, err := w.duration()
-	if err != nil || d == 0 {
-		return out, err
-	}
-	c := a.Fleet.WaitVersion(ctx, out.Body.Version, d)
-	if c.Known {
-		out.Body.ConvergedOn, out.Body.Of, out.Body.AfterMS = new(c.On), new(c.Of), new(millis(c.After))
-	}
-	for _, n := range c.Nacks {
-		out.Body.Nacks = append(out.Body.Nacks, nackOf(n.Replica, n.NACK))
-	}
-	if !c.Known || c.On < c.Of {
-		out.Status = http.StatusAccepted
-	}
-	return out, nil
-}
-
-func (a *API) rollbackPolicy(ctx context.Context, in *rollbackIn) (*publishedOut, error) {
-	if _, err := in.duration(); err != nil {
-		return nil, err
-	}
-	request := fmt.Sprint(in.Version, in.Body.Note)
-	out, err := once(ctx, a, "policy.rollback", in.Repeatable, request, false, samePublished, func() (*publishedOut, error) {
-		v, err := a.Policies.Rollback(ctx, actorOf(ctx), in.Version, console.PublishOptions{Note: in.Body.Note})
-		return published(v, err)
-	})
-	if err != nil {
-		return nil, err
-	}
-	return a.followed(ctx, out, in.Waiting)
+func nothingPublished() *Problem {
+	return newProblem(http.StatusNotFound, "Nothing has been published yet.").as(string(console.CodeNotFound))
 }

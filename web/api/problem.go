@@ -13,6 +13,7 @@ import (
 
 	"github.com/headgate/headgate/console"
 	"github.com/headgate/headgate/policy"
+	"github.com/headgate/headgate/policy/scenario"
 )
 
 // Problem is the body of every refusal (RFC 9457).
@@ -31,6 +32,12 @@ type Problem struct {
 	BaseVersion *int64          `json:"base_version,omitempty" doc:"On a stale base: the version the request was based on"`
 	HeadVersion *int64          `json:"head_version,omitempty" doc:"On a stale base: the version in force"`
 	Changes     []policy.Change `json:"changes,omitempty" doc:"On a stale base: what was published since"`
+
+	Needed        []console.Needed       `json:"needed,omitempty" doc:"On approval-required: the rules that are not met, and what met them"`
+	Confirmations []console.Confirmation `json:"confirmations,omitempty" doc:"On confirmation-required: what the publisher has to say is meant"`
+	TestResults   []scenario.Result      `json:"test_results,omitempty" doc:"On tests-failed: how each test went"`
+	Draft         *Draft                 `json:"draft,omitempty" doc:"On stale-draft: the draft as it is stored now"`
+	DraftETag     string                 `json:"draft_etag,omitempty" doc:"ETag of that draft"`
 
 	Earlier json.RawMessage `json:"earlier,omitempty" doc:"On a repeated idempotency key: what the first request made, without secrets"`
 
@@ -96,7 +103,7 @@ func StatusOf(c console.Code) int {
 		return http.StatusNotFound
 	case console.CodeConflict:
 		return http.StatusConflict
-	case console.CodeForbidden:
+	case console.CodeForbidden, console.CodeApproval:
 		return http.StatusForbidden
 	case console.CodeUnavailable:
 		return http.StatusServiceUnavailable
@@ -118,7 +125,7 @@ func (a *API) problemOf(ctx context.Context, err error) *Problem {
 	p.RequestID = requestID(ctx)
 	args := []any{"request_id", p.RequestID, "actor", actorOf(ctx).ID, "status", p.Status, "error", err.Error()}
 	switch {
-	case p.Status == http.StatusForbidden:
+	case p.Code == string(console.CodeForbidden):
 		a.Log.WarnContext(ctx, "authz_denied", args...)
 	case p.Status >= 500:
 		a.Log.ErrorContext(ctx, "api request failed", args...)
@@ -138,13 +145,8 @@ func fromConsole(err error) *Problem {
 	if ce.Code == console.CodeUnavailable && p.retryAfter == 0 {
 		p.retryAfter = console.RetryLater
 	}
-	switch d := ce.Detail.(type) {
-	case policy.Report:
-		p.Problems, p.Warnings = policyProblems(d.Problems), policyProblems(d.Warnings)
-		return p.as("invalid-policy")
-	case console.StaleBase:
-		p.BaseVersion, p.HeadVersion, p.Changes = &d.Base, &d.Head, d.Changes
-		p = p.as("stale-base")
+	if ofDocument := p.detail(ce); ofDocument {
+		return p
 	}
 	for _, f := range ce.Fields {
 		p.Errors = append(p.Errors, FieldProblem{Field: f.Field, Message: f.Message})
@@ -152,6 +154,46 @@ func fromConsole(err error) *Problem {
 	}
 	return p
 }
+
+// detail takes what an error says besides words. It reports whether that is
+// what the fields say, too.
+func (p *Problem) detail(ce *console.Error) bool {
+	switch d := ce.Detail.(type) {
+	case policy.Report:
+		p.Problems, p.Warnings = policyProblems(d.Problems), policyProblems(d.Warnings)
+		p.as(codeInvalidPolicy)
+		if len(ce.Fields) > 0 && ce.Fields[0].Field == "tests" {
+			p.as(codeInvalidTests)
+		}
+		return true
+	case console.StaleBase:
+		p.BaseVersion, p.HeadVersion, p.Changes = &d.Base, &d.Head, d.Changes
+		p.as(codeStaleBase)
+	case []console.Needed:
+		p.Needed = d
+	case []console.Confirmation:
+		p.Confirmations = d
+		p.as(codeConfirm)
+	case []scenario.Result:
+		p.TestResults = d
+		p.as(codeTestsFailed)
+	case console.Draft:
+		p.Draft, p.DraftETag = new(draftOf(d)), d.ETag
+		p.Status, p.Title = http.StatusPreconditionFailed, http.StatusText(http.StatusPreconditionFailed)
+		p.as(codeStaleDraft)
+	}
+	return false
+}
+
+// Codes of problems that say more than the kind of the error.
+const (
+	codeInvalidPolicy = "invalid-policy"
+	codeInvalidTests  = "invalid-tests"
+	codeTestsFailed   = "tests-failed"
+	codeConfirm       = "confirmation-required"
+	codeStaleBase     = "stale-base"
+	codeStaleDraft    = "stale-draft"
+)
 
 func policyProblems(in []policy.Problem) []PolicyProblem {
 	out := make([]PolicyProblem, 0, len(in))
