@@ -100,7 +100,7 @@ func TestR094_APolicyThatBoundsNobodyHasToBeTypedAlsoToRollBack(t *testing.T) {
 		t.Fatalf("no routes at all: fields %v", got)
 	}
 	bare := []byte(`apiVersion: headgate/v1
-routes: [{name: all, match: ["/"], identity: ip, motive: fairness, on_store_failure: {mode: closed}}]
+routes: [{name: all, match: ["/"], identity: ip, motive: fairness, on_store_failure: {mode: open, fallback: {rate: 300/minute, burst: 300}}}]
 `)
 	if _, err := e.policies.Publish(e.ctx, owner, bare, nil, 0, console.PublishOptions{}); err != nil {
 		t.Fatalf("the first version: %v", err)
