@@ -127,21 +127,21 @@ func (d *differ) cutQuota(path, what string, b, a *Quota) {
 	if b.Mode == ModeShadow || a.Mode == ModeShadow {
 		return
 	}
-	in := func(q *Quota, days float64) float64 {
-		if q.capacity() == MaxUnits {
-			return unlimited
-		}
-		return float64(q.capacity()) / days
-	}
 	if b.Period != a.Period {
-		d.cut(path+".period", QuotaID, what, "a day", in(b, float64(b.Period.days())), in(a, float64(a.Period.days())))
+		d.cut(path+".period", QuotaID, what, "a day", b.perDay(), a.perDay())
 		return
 	}
-	unit := "a " + string(a.Period)
+	unit, days := "a "+string(a.Period), float64(a.Period.days())
 	if a.Period == PeriodLifetime {
 		unit = "in all"
 	}
-	d.cut(path+".amount", QuotaID, what, unit, in(b, 1), in(a, 1))
+	of := func(q *Quota) float64 {
+		if perDay := q.perDay(); perDay != unlimited {
+			return math.Round(perDay * days)
+		}
+		return unlimited
+	}
+	d.cut(path+".amount", QuotaID, what, unit, of(b), of(a))
 }
 
 func amountText(v float64, unit string) string {

@@ -121,8 +121,19 @@ func (d *differ) quotas(path, what string, b, a *Quota) {
 // perDayCut reports whether another period leaves a suspicious share of what was
 // admitted a day, or adds a suspicious one: minute for hour is a common slip.
 func perDayCut(b, a *Quota) bool {
-	perDay := func(q *Quota) int64 { return q.Amount / q.Period.days() }
-	return amounts(perDay(b), perDay(a)).risk == RiskHigh
+	before, after := b.perDay(), a.perDay()
+	if before == after {
+		return false
+	}
+	return before == unlimited || after == unlimited || after <= before/suspiciousCut || after >= before*suspiciousRise
+}
+
+// perDay is about what a quota admits a day.
+func (q *Quota) perDay() float64 {
+	if q.capacity() == MaxUnits {
+		return unlimited
+	}
+	return float64(q.capacity()) / float64(q.Period.days())
 }
 
 // days is about how long a period is: far longer than any other for one that never ends.
