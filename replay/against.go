@@ -110,7 +110,7 @@ func (a *against) tell(f *folder) int64 {
 		return 0
 	}
 	differs := v.differs
-	if f.c.log.gaps || !v.whole {
+	if f.c.log.gaps() || !v.whole {
 		differs = v.late
 		f.notef("The log does not show what was in the buckets when version %d began to decide in it. The replay begins with full ones, and is compared with what was decided from %v later on.",
 			version, time.Duration(a.warmUp)*time.Microsecond)

@@ -39,7 +39,7 @@ func (Engine) Compare(
 		tenants = func(string) (policy.TenantRecord, bool) { return policy.TenantRecord{}, false }
 	}
 	c := &comparer{
-		log: &watched{Log: log, last: map[string]int64{}}, sample: sample, tenants: (&book{find: tenants}).of, progress: progress,
+		log: &watched{Log: log, boots: map[string]numbers{}}, sample: sample, tenants: (&book{find: tenants}).of, progress: progress,
 		judging: newJudging(liveCompiled, draftCompiled, sample),
 		free:    make(chan *chunk, chunksAhead),
 	}
@@ -68,20 +68,33 @@ func sampleOf(ctx context.Context, log decisionlog.Log) (uint32, error) {
 // watched notes what the heads of the batches say. It is read when all are.
 type watched struct {
 	decisionlog.Log
-	last    map[string]int64 // number of the last batch of each boot
-	gaps    bool
+	boots   map[string]numbers // of a replica's boot
 	dropped int64
 }
+
+// numbers are those of the batches of a boot: how many, and the highest.
+type numbers struct{ count, highest int64 }
 
 // Batches passes the batches on.
 func (w *watched) Batches(ctx context.Context, yield func(*decisionlog.Batch) error) error {
 	return w.Log.Batches(ctx, func(b *decisionlog.Batch) error {
 		w.dropped += b.Dropped
 		boot := b.Replica + " " + b.Boot
-		w.gaps = w.gaps || b.Dropped > 0 || b.Seq != w.last[boot]+1
-		w.last[boot] = b.Seq
+		n := w.boots[boot]
+		w.boots[boot] = numbers{n.count + 1, max(n.highest, b.Seq)}
 		return yield(b)
 	})
+}
+
+// gaps reports whether something was decided that the log does not have, from the
+// start of each replica on.
+func (w *watched) gaps() bool {
+	for _, n := range w.boots {
+		if n.count != n.highest { // they count from 1
+			return true
+		}
+	}
+	return w.dropped > 0
 }
 
 // book asks for each tenant once, whoever wants it.
