@@ -236,7 +236,11 @@ func (l *storedLog) Batches(ctx context.Context, yield func(*decisionlog.Batch) 
 		}
 		for _, row := range page {
 			afterAt, afterID = row.From, row.ID
-			if err := yield(&decisionlog.Batch{From: row.From.UnixMicro(), Body: row.Body}); err != nil {
+			b := decisionlog.Batch{
+				Replica: row.Replica, Boot: row.Boot, Seq: row.Seq, From: row.From.UnixMicro(), To: row.To.UnixMicro(),
+				Sample: row.Sample, Dropped: row.Dropped, Unjudged: row.Unjudged, Body: row.Body,
+			}
+			if err := yield(&b); err != nil {
 				return err
 			}
 		}

@@ -43,7 +43,7 @@ type DecisionRows interface {
 	// there already.
 	InsertDecisionBatch(ctx context.Context, b DecisionBatch) (bool, error)
 	// DecisionBatches lists a page of the batches that touch a span, by From and ID,
-	// with ID, From and Body alone. The zero afterAt and afterID are the beginning.
+	// without ReceivedAt. The zero afterAt and afterID are the beginning.
 	DecisionBatches(ctx context.Context, in DecisionSpan, afterAt time.Time, afterID int64, limit int) ([]DecisionBatch, error)
 	DecisionTotals(ctx context.Context, in DecisionSpan) (DecisionTotals, error)
 	DecisionUpkeep

@@ -134,6 +134,16 @@ func TestDecisions_AreKeptOnceAndComeBackInTheOrderOfTheStore(t *testing.T) {
 		t.Errorf("totals are %+v", totals)
 	}
 	log, _ := w.log.Range(w.ctx, w.at(-10), w.at(0))
+	var heads []string
+	if err := log.Batches(w.ctx, func(b *decisionlog.Batch) error {
+		heads = append(heads, fmt.Sprintf("%s/%s/%d %d %d %d %v", b.Replica, b.Boot, b.Seq, b.Sample, b.Dropped, b.Unjudged, b.From < b.To))
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if len(heads) != 4 || heads[0] != "a/boot_a/1 32768 1 2 true" || heads[3] != "b/boot_b/2 16384 2 2 false" {
+		t.Errorf("batches are %q", heads)
+	}
 	if from, to, n := log.Bounds(); n != 7 || !from.Equal(w.at(-9)) || !to.Equal(w.at(-5)) {
 		t.Errorf("bounds are %v to %v, %d entries", from, to, n)
 	}

@@ -23,7 +23,10 @@ func (t tx) DecisionBatches(ctx context.Context, in console.DecisionSpan, afterA
 		Since: in.From.Add(-time.Hour), FromAt: in.From, ToAt: in.To, AfterAt: afterAt, AfterID: afterID, MaxRows: int32(limit),
 	})
 	return each(rows, func(r gen.ListDecisionBatchesRow) console.DecisionBatch {
-		return console.DecisionBatch{ID: r.ID, From: r.FromAt, Body: r.Body}
+		return console.DecisionBatch{
+			ID: r.ID, Replica: r.Replica, Boot: r.Boot, Seq: r.Seq, From: r.FromAt, To: r.ToAt, Entries: int(r.Entries), Sample: uint32(r.Sample),
+			Dropped: r.Dropped, Unjudged: r.Unjudged, Body: r.Body,
+		}
 	}), err
 }
 

@@ -12,7 +12,7 @@ UPDATE decision_place SET place = @place, updated_at = @now WHERE one;
 
 -- name: ListDecisionBatches :many
 -- A page of the batches that touch a time, by their beginning. No batch spans more than an hour.
-SELECT id, from_at, body FROM decision_batches
+SELECT id, replica, boot, seq, from_at, to_at, entries, sample, dropped, unjudged, body FROM decision_batches
 WHERE from_at >= @since AND to_at >= @from_at AND from_at <= @to_at
   AND (from_at, id) > (@after_at::timestamptz, @after_id::bigint)
 ORDER BY from_at, id LIMIT @max_rows;

@@ -75,7 +75,7 @@ func (q *Queries) InsertDecisionBatch(ctx context.Context, arg InsertDecisionBat
 }
 
 const listDecisionBatches = `-- name: ListDecisionBatches :many
-SELECT id, from_at, body FROM decision_batches
+SELECT id, replica, boot, seq, from_at, to_at, entries, sample, dropped, unjudged, body FROM decision_batches
 WHERE from_at >= $1 AND to_at >= $2 AND from_at <= $3
   AND (from_at, id) > ($4::timestamptz, $5::bigint)
 ORDER BY from_at, id LIMIT $6
@@ -91,9 +91,17 @@ type ListDecisionBatchesParams struct {
 }
 
 type ListDecisionBatchesRow struct {
-	ID     int64
-	FromAt time.Time
-	Body   []byte
+	ID       int64
+	Replica  string
+	Boot     string
+	Seq      int64
+	FromAt   time.Time
+	ToAt     time.Time
+	Entries  int32
+	Sample   int32
+	Dropped  int64
+	Unjudged int64
+	Body     []byte
 }
 
 // A page of the batches that touch a time, by their beginning. No batch spans more than an hour.
@@ -113,7 +121,19 @@ func (q *Queries) ListDecisionBatches(ctx context.Context, arg ListDecisionBatch
 	items := []ListDecisionBatchesRow{}
 	for rows.Next() {
 		var i ListDecisionBatchesRow
-		if err := rows.Scan(&i.ID, &i.FromAt, &i.Body); err != nil {
+		if err := rows.Scan(
+			&i.ID,
+			&i.Replica,
+			&i.Boot,
+			&i.Seq,
+			&i.FromAt,
+			&i.ToAt,
+			&i.Entries,
+			&i.Sample,
+			&i.Dropped,
+			&i.Unjudged,
+			&i.Body,
+		); err != nil {
 			return nil, err
 		}
 		items = append(items, i)
