@@ -168,7 +168,9 @@ func TestVersions_KeepWhomTheyConcernedThen(t *testing.T) {
 	e := newEnv(t)
 	ten := e.tenant(t, "Acme")
 	e.tenant(t, "Beta")
-	of := func(requests, tenants int64) usage.Demand { return usage.Demand{Requests: requests, Cost: requests, Tenants: tenants} }
+	of := func(requests, tenants int64) usage.Demand {
+		return usage.Demand{Requests: requests, Cost: requests, Tenants: tenants}
+	}
 	e.deps.Traffic = hour{usage.Hour{
 		Known: 30 * time.Minute, All: of(900, 3), Routes: map[string]usage.Demand{"everything": of(300, 2)}, Tenants: map[string]usage.Demand{ten.ID: of(200, 1)},
 	}}
