@@ -52,6 +52,10 @@ type Fleet struct {
 	cached  atomic.Pointer[Health]
 	history atomic.Pointer[[]Sample]
 	digests digests
+
+	// owned by whoever holds refresh
+	rostered time.Time // when the replicas were last noted in PostgreSQL
+	noted    []string  // which
 }
 
 // NewFleet returns the fleet service. Its Run must run for Health to be fresh.
@@ -215,7 +219,7 @@ func (s *Fleet) wait(ctx context.Context, timeout time.Duration, applied func(Re
 func (s *Fleet) converged(ctx context.Context, applied func(Replica) (bool, *policy.NACK)) (Convergence, error) {
 	ctx, cancel := context.WithTimeout(ctx, healthTimeout)
 	defer cancel()
-	replicas, err := s.d.redisReplicas(ctx)
+	replicas, _, err := s.d.roster(ctx, s.lastKnown(), false)
 	if err != nil {
 		return Convergence{}, err
 	}

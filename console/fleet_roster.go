@@ -16,22 +16,23 @@ const (
 	maxRoster   = 5000
 )
 
-// roster lists the replicas that were heard of within the last hour or so. It
-// asks Redis; when Redis cannot be asked, or a replica is silent there, it also
-// looks at what replicas brought to a console themselves. Of two heartbeats of
-// one replica the younger counts.
+// roster lists the replicas that were heard of within the last hour or so: in
+// Redis, by this console before, by any console (PostgreSQL), or from themselves
+// over HTTPS. Of two heartbeats of one replica the younger counts. So neither a
+// Redis that lost its data nor one that is away makes a replica unheard of.
 //
-// last is what was known before, with its ages as of now; it serves while Redis
-// is away. known is false when nobody tells how the replicas are, or when it may
-// be that some are unknown: then what is returned is old, or a part. err says why
+// last is what this console knew before, with its ages as of now. PostgreSQL is
+// asked when Redis is not enough, and always when always is true.
+//
+// known is false when nobody tells how the replicas are now, or when it may be
+// that some are unknown: then what is returned is old, or a part. err says why
 // Redis could not be asked.
-func (d Deps) roster(ctx context.Context, last []Replica) (replicas []Replica, known bool, err error) {
+func (d Deps) roster(ctx context.Context, last []Replica, always bool) (replicas []Replica, known bool, err error) {
 	replicas, err = d.redisReplicas(ctx)
-	if err == nil && !slices.ContainsFunc(replicas, func(r Replica) bool { return r.Age > SilentAfter }) {
+	replicas = younger(replicas, last)
+	silent := slices.ContainsFunc(replicas, func(r Replica) bool { return r.Age > SilentAfter })
+	if err == nil && last != nil && !silent && !always {
 		return replicas, true, nil
-	}
-	if err != nil {
-		replicas = last
 	}
 	var beats []Beat
 	if dbErr := d.Store.Read(ctx, func(tx Tx) (err error) {
@@ -40,14 +41,11 @@ func (d Deps) roster(ctx context.Context, last []Replica) (replicas []Replica, k
 	}); dbErr != nil {
 		return replicas, err == nil, err
 	}
-	if err == nil {
-		return mergeBeats(replicas, beats, false), true, nil
-	}
 	// Whoever runs was in Redis before it went away, and a console noted it.
 	whole := len(last) > 0 || slices.ContainsFunc(beats, func(b Beat) bool { return b.Via == BeatRedis })
-	replicas = mergeBeats(replicas, beats, true)
+	replicas = younger(replicas, unheard(ofBeats(beats), replicas))
 	told := slices.ContainsFunc(replicas, func(r Replica) bool { return r.ViaConsole && r.Age <= SilentAfter })
-	return replicas, whole && told, err
+	return replicas, err == nil || whole && told, err
 }
 
 // redisReplicas is what Redis knows.
@@ -67,21 +65,34 @@ func (d Deps) redisReplicas(ctx context.Context) ([]Replica, error) {
 	return out, nil
 }
 
-// mergeBeats takes the younger heartbeat of each replica. What consoles saw in
-// Redis counts only while Redis is away: else Redis itself knows it better.
-func mergeBeats(replicas []Replica, beats []Beat, away bool) []Replica {
-	byID := make(map[string]Replica, len(replicas))
-	for _, r := range replicas {
-		byID[r.ID] = r
-	}
+// ofBeats is what PostgreSQL has of replicas that are worth a row.
+func ofBeats(beats []Beat) []Replica {
+	out := make([]Replica, 0, len(beats))
 	for _, b := range beats {
-		if b.Via == BeatRedis && !away || b.Age > rosterShown {
-			continue
+		if b.Age <= rosterShown {
+			out = append(out, Replica{Heartbeat: b.Heartbeat, Age: b.Age, ViaConsole: b.Via == BeatHTTPS})
 		}
-		if had, ok := byID[b.ID]; ok && had.Age <= b.Age {
-			continue
+	}
+	return out
+}
+
+// unheard leaves out what a console saw in Redis of replicas that this console
+// itself has heard of: it knows them better, and by one clock.
+func unheard(noted, heard []Replica) []Replica {
+	return slices.DeleteFunc(noted, func(r Replica) bool {
+		return !r.ViaConsole && slices.ContainsFunc(heard, func(h Replica) bool { return h.ID == r.ID })
+	})
+}
+
+// younger merges lists of replicas: of each the one that was heard of last.
+func younger(lists ...[]Replica) []Replica {
+	byID := map[string]Replica{}
+	for _, list := range lists {
+		for _, r := range list {
+			if had, ok := byID[r.ID]; !ok || r.Age < had.Age {
+				byID[r.ID] = r
+			}
 		}
-		byID[b.ID] = Replica{Heartbeat: b.Heartbeat, Age: b.Age, ViaConsole: b.Via == BeatHTTPS}
 	}
 	out := make([]Replica, 0, len(byID))
 	for _, r := range byID {
@@ -91,34 +102,37 @@ func mergeBeats(replicas []Replica, beats []Beat, away bool) []Replica {
 	return out
 }
 
-// keepRoster notes what Redis knows of the replicas, for consoles that start
-// while it is away.
-func (r *Relay) keepRoster(ctx context.Context) error {
-	if time.Since(r.rostered) < rosterEvery {
-		return nil
-	}
-	ask, cancel := context.WithTimeout(ctx, stateTimeout)
-	defer cancel()
-	replicas, err := r.d.redisReplicas(ask)
-	if err != nil {
-		return err
-	}
-	beats := make([]Beat, 0, len(replicas))
-	for _, p := range replicas {
-		if p.Age <= GoneAfter && len(p.ID) <= 64 {
-			beats = append(beats, Beat{Heartbeat: p.Heartbeat, Via: BeatRedis, Age: p.Age})
+// noteRoster keeps what is known of the replicas in PostgreSQL: every rosterEvery,
+// and at once when there is one that was not there before. Other consoles, and
+// those that start while Redis is away, know of it then.
+func (s *Fleet) noteRoster(ctx context.Context, replicas []Replica) {
+	fresh := time.Since(s.rostered) >= rosterEvery
+	var beats []Beat
+	for _, r := range replicas {
+		if r.Age > GoneAfter || r.ViaConsole || len(r.ID) > 64 || len(beats) >= maxRoster {
+			continue
 		}
+		fresh = fresh || !slices.Contains(s.noted, r.ID)
+		beats = append(beats, Beat{Heartbeat: r.Heartbeat, Via: BeatRedis, Age: r.Age})
 	}
-	err = r.store.InTx(ctx, func(tx Tx) error {
+	if !fresh || len(beats) == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, healthTimeout)
+	defer cancel()
+	err := s.d.Store.InTx(ctx, func(tx Tx) error {
 		if err := tx.DeleteOldBeats(ctx, rosterKept); err != nil {
 			return err
 		}
 		return tx.PutBeats(ctx, BeatRedis, beats)
 	})
-	if err == nil {
-		r.rostered = time.Now()
+	if err != nil {
+		return // PostgreSQL is away: the snapshot says so
 	}
-	return err
+	s.rostered, s.noted = time.Now(), s.noted[:0]
+	for _, b := range beats {
+		s.noted = append(s.noted, b.ID)
+	}
 }
 
 // standing is what replicas are compared with.

@@ -166,11 +166,20 @@ func TestFleet_WaitVersionCountsSilentOnesAsMissing(t *testing.T) {
 		t.Fatalf("convergence %+v", c)
 	}
 	e.feed.set(func() { e.feed.beats = nil })
-	if c := e.fleet.WaitVersion(e.ctx, 2, time.Minute); c.Done() || c.Of != 0 || c.After > 10*time.Second {
-		t.Fatalf("convergence without replicas %+v", c)
+	if c := e.fleet.WaitVersion(e.ctx, 2, time.Minute); !c.Known || !c.Done() || c.Of != 1 {
+		t.Fatalf("what Redis has lost is not gone: %+v", c)
 	}
 	if c := e.fleet.WaitVersion(e.ctx, 3, time.Minute); c.Known || c.After > 10*time.Second {
 		t.Fatalf("convergence of a version that does not exist %+v", c)
+	}
+}
+
+func TestFleet_WaitVersionWithoutReplicasReturnsAtOnce(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	v := e.publish(t, "10", 0)
+	if c := e.fleet.WaitVersion(e.ctx, v.Number, time.Minute); c.Done() || c.Of != 0 || c.After > 10*time.Second {
+		t.Fatalf("convergence without replicas %+v", c)
 	}
 }
 

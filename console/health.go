@@ -213,7 +213,7 @@ func (s *Fleet) askRedis(ctx context.Context, h *Health) {
 	}
 	away, cancelRoster := context.WithTimeout(context.WithoutCancel(ctx), healthTimeout)
 	defer cancelRoster()
-	replicas, known, rosterErr := s.d.roster(away, last)
+	replicas, known, rosterErr := s.d.roster(away, last, true)
 	if err == nil {
 		err = rosterErr
 	}
@@ -227,6 +227,7 @@ func (s *Fleet) askRedis(ctx context.Context, h *Health) {
 	h.Replicas = replicas
 	if h.FleetKnown {
 		h.FleetAt = s.d.now()
+		s.noteRoster(ctx, replicas)
 	}
 }
 

@@ -23,7 +23,7 @@ func (d Deps) highestKnown(ctx context.Context) known {
 	if st, err := d.Feed.State(ctx); err == nil {
 		k.redis = d.believed(ctx, st.Version)
 	}
-	replicas, _, _ := d.roster(ctx, nil) // without Redis those that told a console themselves
+	replicas, _, _ := d.roster(ctx, nil, true) // without Redis those that told a console themselves
 	for _, r := range replicas {
 		k.replicas = append(k.replicas, r.Version)
 	}

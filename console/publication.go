@@ -103,7 +103,7 @@ func (s *Fleet) Publication(ctx context.Context, version int64) (Publication, er
 	if err != nil {
 		return Publication{}, err
 	}
-	replicas, known, _ := s.d.roster(ctx, s.lastKnown())
+	replicas, known, _ := s.d.roster(ctx, s.lastKnown(), false)
 	p := Publication{Version: version, Digest: mark.Digest, Head: st.version, Known: known}
 	var have map[int64]string
 	if err := s.d.Store.Read(ctx, func(tx Tx) (err error) {

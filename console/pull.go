@@ -170,7 +170,7 @@ func (s *Pull) Beat(ctx context.Context, h policy.Heartbeat) (live int, err erro
 			return err
 		}
 		beats, err := tx.Beats(ctx, GoneAfter, 2*maxRoster)
-		live = len(mergeBeats(nil, beats, true))
+		live = len(younger(ofBeats(beats)))
 		return err
 	})
 	return live, err

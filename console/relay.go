@@ -31,7 +31,6 @@ type Relay struct {
 	// owned by the loop that holds the lock
 	place    policy.Place // that the directory has reached
 	stamped  time.Time
-	rostered time.Time // when the replicas were last noted in the database
 	offered  string    // tag of the canary's record as this relay wrote it
 	offering time.Time // when
 	odd      string    // what Redis has that it should not, so that it is one log line
@@ -97,7 +96,7 @@ func (r *Relay) work(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("read the directory's place: %w", err)
 	}
-	r.stamped, r.rostered, r.offered, r.odd = time.Time{}, time.Time{}, "", ""
+	r.stamped, r.offered, r.odd = time.Time{}, "", ""
 	tick := time.NewTicker(relayEvery)
 	defer tick.Stop()
 	for {
@@ -170,7 +169,7 @@ func (r *Relay) round(ctx context.Context) error {
 	if err := r.drain(ctx); err != nil {
 		return err
 	}
-	return errors.Join(r.stamp(ctx), r.keepRoster(ctx))
+	return r.stamp(ctx)
 }
 
 // headRef is what is needed of the version in force in each round.

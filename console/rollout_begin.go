@@ -37,7 +37,7 @@ func (d Deps) chooseCanary(ctx context.Context, plan CanaryPlan) (canary, error)
 	}
 	ask, cancel := context.WithTimeout(ctx, feedTimeout)
 	defer cancel()
-	replicas, known, err := d.roster(ask, nil)
+	replicas, known, err := d.roster(ask, nil, true)
 	if err != nil || !known {
 		return canary{}, &Error{Code: CodeUnavailable, Public: "It is not known at the moment which gateways run, so none can be picked.", Cause: err, RetryAfter: RetryLater}
 	}

@@ -130,9 +130,8 @@ func (g *Gateway) heartbeat(rates policy.Heartbeat) policy.Heartbeat {
 	b.NACK, b.Unsaved = status.NACK, status.Unsaved
 	total := g.tally.totals()
 	b.Decisions, b.Refused = total.decisions, total.refused
-	if snap := g.cfg.Policies.Current(); snap != nil {
-		b.Digest, b.Version, b.Since = snap.Digest, snap.Version, snap.Since
-	}
+	// All of one moment: what is said to be saved must be what is in force.
+	b.Digest, b.Version, b.Since = status.Digest, status.Version, status.Since
 	b.Directory = g.cfg.Directory.Place()
 	b.Mode, b.Breaker, b.Cause = g.mode(), g.limiter.BreakerState(), g.degradedBy()
 	b.LeasesHeld = g.limiter.LeasesHeld()
