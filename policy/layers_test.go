@@ -41,13 +41,13 @@ func TestLayers_DocumentIsTakenWithoutAWarning(t *testing.T) {
 // The manual's example is the document of these tests, so that it cannot rot.
 func TestLayers_AreTheManualsExample(t *testing.T) {
 	t.Parallel()
-	manual, err := os.ReadFile("../docs/policy.md")
+	manual, err := os.ReadFile("../docs/policy-format.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	_, rest, _ := strings.Cut(string(manual), "```yaml\n")
 	if sample, _, _ := strings.Cut(rest, "```"); sample != string(readTestdata(t, "layers.yaml")) {
-		t.Error("docs/policy.md shows another document than testdata/layers.yaml")
+		t.Error("docs/policy-format.md shows another document than testdata/layers.yaml")
 	}
 }
 

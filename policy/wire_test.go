@@ -100,14 +100,14 @@ func TestNumbers_FullAndBlocked(t *testing.T) {
 // The manual's example is one that works.
 func TestDocs_TheExampleIsValid(t *testing.T) {
 	t.Parallel()
-	text, err := os.ReadFile("../docs/policy.md")
+	text, err := os.ReadFile("../docs/policy-format.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	_, rest, _ := strings.Cut(string(text), "```yaml\n")
 	src, _, found := strings.Cut(rest, "```")
 	if !found {
-		t.Fatal("docs/policy.md has no example")
+		t.Fatal("docs/policy-format.md has no example")
 	}
 	if _, r := Parse([]byte(src)); !r.OK() || len(r.Warnings) > 0 {
 		t.Errorf("problems %v, warnings %v", r.Problems, r.Warnings)
@@ -117,7 +117,7 @@ func TestDocs_TheExampleIsValid(t *testing.T) {
 // What the manual says of its bounds is what the code does.
 func TestDocs_NameTheBounds(t *testing.T) {
 	t.Parallel()
-	text, err := os.ReadFile("../docs/policy.md")
+	text, err := os.ReadFile("../docs/policy-format.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -126,11 +126,11 @@ func TestDocs_NameTheBounds(t *testing.T) {
 		"400 000 values, 32 levels", "600 000 line ends", "| credential headers · trusted proxies | 8 · 1 000 |", "| 16 each |", "| 1 000 bytes |",
 	} {
 		if !strings.Contains(string(text), want) {
-			t.Errorf("docs/policy.md does not say %q", want)
+			t.Errorf("docs/policy-format.md does not say %q", want)
 		}
 	}
 	if maxRoutes != 10_000 || maxPlans != 1_000 || maxShared != 1_000 || maxMatches != 64 || maxPatterns != 20_000 || maxValues != 400_000 ||
 		maxDepth != 32 || maxYAMLMarks != 600_000 || maxHeaders != 8 || maxTrustedProxies != 1_000 || maxLimits != 16 || maxUses != 16 {
-		t.Error("a bound changed: change docs/policy.md and this test with it")
+		t.Error("a bound changed: change docs/policy-format.md and this test with it")
 	}
 }
