@@ -31,6 +31,8 @@ type GatewaysLiveProps struct {
 
 // GatewayRow is one replica.
 type GatewayRow struct {
+	Canary                bool   // one of those that get a new version first
+	Via                   string // how it was heard of, when not through Redis
 	ID, Host, Zone, Build string
 	Version, Digest       string
 	FullDigest            string

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"net/http"
+	"slices"
 	"strconv"
 	"time"
 
@@ -35,12 +36,13 @@ func (s *Server) gatewaysProps(r *http.Request, h console.Health) views.Gateways
 	}
 	p := views.GatewaysLiveProps{Now: now, Poll: ui.GatewaysLiveURL(query), Known: h.FleetKnown, Differs: differs,
 		Total: len(h.Replicas), AllURL: ui.GatewaysURL(), OnlyURL: ui.GatewaysDiffersURL(), Age: "heartbeats · " + ui.Ago(now, h.FleetAt)}
-	p.Summary, p.Healthy = fleetSummary(h), h.FleetKnown && h.Of > 0 && h.InSync == h.Of && h.Nacked == 0 && h.Degraded == 0
+	p.Summary, p.Healthy = fleetSummary(h), h.FleetKnown && h.Of > 0 && h.InSync+h.OnCanary == h.Of && h.Nacked == 0 && h.Degraded == 0
 	if !h.FleetKnown {
 		p.Unknown = "Heartbeats travel through Redis, which has not answered" + ui.SinceClock(h.RedisSince) + ". The rows below are what was last heard."
 	}
 	for _, g := range h.Replicas {
 		row := gatewayRow(g, h.FleetKnown)
+		row.Canary = h.Rollout != nil && slices.Contains(h.Rollout.Replicas, g.ID)
 		if !differs || row.Status != "in sync" || row.Mode != string(policy.ModeNormal) {
 			p.Rows = append(p.Rows, row)
 		}
@@ -58,11 +60,17 @@ func fleetSummary(h console.Health) string {
 		return "no gateway is running"
 	default:
 		s := fmt.Sprintf("%d of %d enforce v%d", h.InSync, h.Of, h.Version)
+		if h.Rollout != nil {
+			s += fmt.Sprintf(", %d the canary v%d", h.OnCanary, h.Rollout.Version)
+		}
 		if h.Nacked > 0 {
 			s += fmt.Sprintf(", %d refuse it", h.Nacked)
 		}
 		if h.Degraded > 0 {
 			s += fmt.Sprintf(", %d cut off from Redis", h.Degraded)
+		}
+		if h.ViaConsole > 0 {
+			s += fmt.Sprintf(", %d of them heard of through a console", h.ViaConsole)
 		}
 		return s
 	}
@@ -75,6 +83,9 @@ func gatewayRow(g console.Replica, known bool) views.GatewayRow {
 		Version: "none", Status: statusWord(g.Status), Since: g.Since, Mode: string(g.Mode), Breaker: g.Breaker,
 		RTT: ui.Millis(time.Duration(g.RedisRTTMicros) * time.Microsecond), Offset: signedMillis(g.ClockOffsetMS),
 		Decisions: ui.Num(g.DecisionsPerS), Refused: ui.Num(g.RefusedPerS), Fallback: ui.Num(g.FallbackPerS), Age: ui.Span(g.Age) + " ago"}
+	if g.ViaConsole {
+		row.Via = "via the console"
+	}
 	if g.Version > 0 {
 		row.Version = "v" + strconv.FormatInt(g.Version, 10)
 	}

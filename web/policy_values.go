@@ -59,7 +59,11 @@ func takeInt(f *form.Form, name string) int64 {
 	case s == "":
 		f.Fail(name, "Is missing.")
 	case strings.Trim(s, "0123456789") != "":
-		f.Fail(name, "Must be plain digits, such as 1000.")
+		text := "Must be plain digits, such as 1000."
+		if meant := policy.PlainNumber(s); meant != "" {
+			text = "Must be plain digits: " + meant + ", if that is what is meant."
+		}
+		f.Fail(name, text)
 	case err != nil:
 		f.Fail(name, "Is too large.")
 	}

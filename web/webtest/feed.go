@@ -27,6 +27,8 @@ type Feed struct {
 	place    policy.Place
 	replicas []policy.Heartbeat
 	hazards  []policy.Hazard
+	canary   *policy.Canary
+	trial    policy.SignedPolicy // that canary offers
 }
 
 // NewFeed returns a Feed without gateways.
@@ -65,8 +67,11 @@ func (f *Feed) apply() {
 			continue
 		}
 		r.Directory = f.place
-		if n := len(f.policies); n > 0 && r.Version != f.policies[n-1].Version {
+		if n := len(f.policies); n > 0 && r.Version < f.policies[n-1].Version {
 			r.Version, r.Digest, r.Since = f.policies[n-1].Version, f.policies[n-1].Digest, f.now()
+		}
+		if f.canary != nil && slices.Contains(f.canary.Replicas, r.ID) && r.Version < f.trial.Version {
+			r.Version, r.Digest, r.Since = f.trial.Version, f.trial.Digest, f.now()
 		}
 	}
 }
@@ -106,6 +111,14 @@ func (f *Feed) PublishPolicy(_ context.Context, p policy.SignedPolicy) (string, 
 	return result, err
 }
 
+// PutCanary implements console.CanaryFeed.
+func (f *Feed) PutCanary(_ context.Context, p policy.SignedPolicy, c policy.Canary) (string, error) {
+	return "published", f.do(func() { f.trial, f.canary = p, &c })
+}
+
+// DropCanary implements console.CanaryFeed.
+func (f *Feed) DropCanary(context.Context) error { return f.do(func() { f.canary = nil }) }
+
 // PutStamp implements console.Feed.
 func (f *Feed) PutStamp(context.Context, policy.Stamp) error { return f.do(func() {}) }
 
@@ -115,6 +128,9 @@ func (f *Feed) State(context.Context) (s policy.FeedState, err error) {
 		s.Directory = f.place
 		if n := len(f.policies); n > 0 {
 			s.PolicyEpoch, s.Version, s.Digest = "epoch", f.policies[n-1].Version, f.policies[n-1].Digest
+		}
+		if f.canary != nil {
+			s.Canary, s.CanaryTag = f.trial.Version, f.canary.Tag()
 		}
 	})
 	return s, err
