@@ -28,6 +28,8 @@ type world struct {
 	snapshot *feed.Snapshot
 	tenants  map[string]policy.TenantRecord
 
+	sent chan struct{} // rings when a batch has come
+
 	mu  sync.Mutex
 	log memoryLog
 }
@@ -66,6 +68,10 @@ func (w *world) SendDecisions(_ context.Context, b *decisionlog.Batch, body []by
 	head := *b
 	head.Body = slices.Clone(body)
 	w.log = append(w.log, head)
+	select {
+	case w.sent <- struct{}{}:
+	default:
+	}
 	return nil
 }
 
@@ -82,7 +88,7 @@ func newReal(t testing.TB, d *policy.Document, store limiter.Store, now func() t
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &world{snapshot: &feed.Snapshot{Version: 7, Digest: c.Digest, Compiled: c}, tenants: tenants}
+	w := &world{snapshot: &feed.Snapshot{Version: 7, Digest: c.Digest, Compiled: c}, tenants: tenants, sent: make(chan struct{}, 1)}
 	g, err := gateway.New(gateway.Config{
 		Policies: w, Directory: w, Reporter: w, Store: store, Now: now, Identity: gateway.Identity{ID: "gw_a", Boot: "b"},
 		DecideListen: "127.0.0.1:0", Budget: time.Second, DecisionLogRate: 1_000_000,
@@ -101,8 +107,36 @@ func (r *real) logged(t testing.TB) memoryLog {
 	if err := r.Run(ctx); err != nil {
 		t.Fatal(err)
 	}
-	slices.SortStableFunc(r.world.log, func(a, b decisionlog.Batch) int { return int(a.From - b.From) })
-	return r.world.log
+	return r.world.inOrder()
+}
+
+func (w *world) inOrder() memoryLog {
+	slices.SortStableFunc(w.log, func(a, b decisionlog.Batch) int { return int(a.From - b.From) })
+	return w.log
+}
+
+// running runs the gateway until the returned function has its log. Values are hashed
+// in the same way on all gateways then.
+func (r *real) running(t testing.TB) (logged func() memoryLog) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- r.Run(ctx) }()
+	in := gateway.Inbound{Method: "GET", Host: "api.example", EscapedPath: "/b", ClientKnown: true, Tenant: "ten_warm", UserKnown: true, Ends: true}
+	v := r.Decide(ctx, &in)
+	v.End()
+	select {
+	case <-r.world.sent: // the secret for hashes was fetched before
+	case err := <-ended:
+		t.Fatalf("gateway ended: %v", err)
+	}
+	return func() memoryLog {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Fatal(err)
+		}
+		return r.world.inOrder()
+	}
 }
 
 // randomPolicy has limits of all kinds with small numbers.

@@ -193,6 +193,11 @@ func TestCompare_I09_TheLogOfRealGatewaysOnRedisDiffersInNothing(t *testing.T) {
 	tenants := randomTenants(rng)
 	var log memoryLog
 	replicas := []*real{newReal(t, d, onRedis(t, server.URL), time.Now, tenants), newReal(t, d, onRedis(t, server.URL), time.Now, tenants)}
+	tenants["ten_warm"] = policy.TenantRecord{ID: "ten_warm", Plan: "free", State: policy.TenantActive}
+	var logs []func() memoryLog
+	for _, g := range replicas {
+		logs = append(logs, g.running(t))
+	}
 	var callers sync.WaitGroup
 	for c := range 8 {
 		callers.Go(func() {
@@ -206,8 +211,8 @@ func TestCompare_I09_TheLogOfRealGatewaysOnRedisDiffersInNothing(t *testing.T) {
 		})
 	}
 	callers.Wait()
-	for i, g := range replicas {
-		for _, b := range g.logged(t) {
+	for i, logged := range logs {
+		for _, b := range logged() {
 			b.Boot = string(rune('a' + i))
 			log = append(log, b)
 		}
