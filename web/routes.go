@@ -75,7 +75,7 @@ func (s *Server) router() (chi.Router, error) {
 		}
 		files.ServeHTTP(w, r)
 	})
-	programs, err := api.New(api.Deps{Tenants: s.Tenants, Keys: s.Keys, Rotations: s.Rotations, Policies: s.Policies, Fleet: s.Fleet,
+	programs, err := api.New(api.Deps{Tenants: s.Tenants, Keys: s.Keys, Rotations: s.Rotations, Policies: s.Policies, Rollouts: s.Rollouts, Fleet: s.Fleet,
 		Operators: s.Operators, Audit: s.Audit, Idempotency: s.Idempotency, Log: s.Log, Now: s.Now})
 	if err != nil {
 		return nil, err
