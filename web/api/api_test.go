@@ -246,7 +246,7 @@ func TestAPI_KeyVersionIsSuspendedResumedAndRevoked(t *testing.T) {
 func TestAPI_PublishTellsHowFarItGot(t *testing.T) {
 	t.Parallel()
 	w, owner, _ := published(t)
-	second := strings.Replace(document, "60/minute, burst: 60}]", "10/minute, burst: 10}]", 1)
+	second := strings.Replace(document, "60/minute, burst: 60}]", "40/minute, burst: 40}]", 1)
 	v := obj(t, owner.JSON("POST", "/api/v1/policy/publish?wait=converged&timeout=5s", publishBody(second, 1)), 200)
 	if v["version"] != 2.0 || v["converged_on"] != 3.0 || v["of"] != 3.0 || v["after_ms"] == nil {
 		t.Errorf("publish = %v", v)
@@ -335,7 +335,7 @@ func TestAPI_DraftsKeepLostUpdatesOut(t *testing.T) {
 	if v["base_version"] != 1.0 || etag == "" || !strings.Contains(v["document"].(string), "apiVersion") {
 		t.Fatalf("draft = %v, etag %q", v, etag)
 	}
-	changed := publishBodyOnly(strings.Replace(document, "60/minute, burst: 60}]", "10/minute, burst: 10}]", 1))
+	changed := publishBodyOnly(strings.Replace(document, "60/minute, burst: 60}]", "40/minute, burst: 40}]", 1))
 	obj(t, owner.JSON("PUT", path, changed), 428)
 	owner.Header.Set("If-Match", etag)
 	saved := owner.JSON("PUT", path, changed)
@@ -405,7 +405,7 @@ func TestAPI_TwentyPublishesFromOneBaseHaveOneWinner(t *testing.T) {
 	var all sync.WaitGroup
 	for i := range 20 {
 		all.Go(func() {
-			doc := strings.Replace(document, "60/minute, burst: 60}]", fmt.Sprintf("%d/minute, burst: 10}]", 10+i), 1)
+			doc := strings.Replace(document, "60/minute, burst: 60}]", fmt.Sprintf("%d/minute, burst: 40}]", 40+i), 1)
 			a := owner.JSON("POST", "/api/v1/policy/publish", publishBody(doc, 1))
 			mu.Lock()
 			defer mu.Unlock()

@@ -9,9 +9,6 @@ import (
 	"github.com/headgate/headgate/console"
 )
 
-// testsBody is the largest request that carries tests alone, in bytes.
-const testsBody = 2<<20 + 32<<10
-
 // Draft is a policy change being edited.
 type Draft struct {
 	ID          string    `json:"id" example:"drf_abcdefghij234567"`
@@ -131,7 +128,7 @@ func (a *API) registerDrafts() {
 	register(a, op{id: "rebase-draft", method: "POST", path: "/policy/drafts/{draft}/rebase", summary: "Base a draft on the policy in force, its document unchanged", perm: console.PermEditDrafts, errors: []int{404, 412, 428}}, a.rebaseDraft)
 	register(a, op{id: "rename-draft", method: "PATCH", path: "/policy/drafts/{draft}", summary: "Rename a draft; its approvals stay", perm: console.PermEditDrafts, errors: []int{404, 412, 428}}, a.renameDraft)
 	register(a, op{id: "get-draft-tests", method: "GET", path: "/policy/drafts/{draft}/tests", summary: "Get a draft's tests", perm: console.PermView, errors: []int{404}}, a.getDraftTests)
-	register(a, op{id: "save-draft-tests", method: "PUT", path: "/policy/drafts/{draft}/tests", summary: "Replace a draft's tests", perm: console.PermEditDrafts, body: testsBody, errors: []int{404, 412, 413, 428}}, a.saveDraftTests)
+	register(a, op{id: "save-draft-tests", method: "PUT", path: "/policy/drafts/{draft}/tests", summary: "Replace a draft's tests", perm: console.PermEditDrafts, body: testsAloneBody, errors: []int{404, 412, 413, 428}}, a.saveDraftTests)
 	register(a, op{id: "merge-draft", method: "POST", path: "/policy/drafts/{draft}/merge", summary: "Put what was published since into a draft, and base it on the policy in force", perm: console.PermEditDrafts, errors: []int{404, 412, 428}}, a.mergeDraft)
 	register(a, op{id: "publish-draft", method: "POST", path: "/policy/drafts/{draft}/publish", summary: "Publish a draft", perm: console.PermPublish, errors: []int{404, 409, 412, 428}}, a.publishDraft)
 }

@@ -12,7 +12,7 @@ import (
 func TestAPI_RepeatedCreationWithoutSecretsGetsTheFirstAnswer(t *testing.T) {
 	t.Parallel()
 	_, owner, _ := published(t)
-	tighter := publishBody(strings.Replace(document, "60/minute, burst: 60}]", "10/minute, burst: 10}]", 1), 1)
+	tighter := publishBody(strings.Replace(document, "60/minute, burst: 60}]", "40/minute, burst: 40}]", 1), 1)
 	for _, c := range []struct {
 		path, body string
 		status     int

@@ -12,8 +12,12 @@ import (
 	"github.com/headgate/headgate/policy/scenario"
 )
 
-// documentBody is the largest request that carries a document, in bytes.
-const documentBody = 8<<20 + 32<<10
+// The largest requests, in bytes: with a document, and with its tests, too.
+const (
+	documentBody   = 8<<20 + 32<<10
+	withTestsBody  = documentBody + 1<<20
+	testsAloneBody = 1<<20 + 32<<10
+)
 
 // Version is a published policy.
 type Version struct {
@@ -118,8 +122,8 @@ func (a *API) registerPolicy() {
 	register(a, op{id: "get-policy-version", method: "GET", path: "/policy/versions/{version}", summary: "Get a version", perm: console.PermView, errors: []int{404}}, a.getVersion)
 	register(a, op{id: "diff-policy-version", method: "GET", path: "/policy/versions/{version}/diff", summary: "Compare two versions", perm: console.PermView, errors: []int{404}}, a.diffVersion)
 	register(a, op{id: "validate-policy", method: "POST", path: "/policy/validate", summary: "Check a document", perm: console.PermView, body: documentBody, errors: []int{413}}, a.validatePolicy)
-	register(a, op{id: "test-policy", method: "POST", path: "/policy/test", summary: "Run tests against a document, with the tenants of this console", perm: console.PermEditDrafts, body: documentBody, errors: []int{404, 413}}, a.testPolicy)
-	register(a, op{id: "publish-policy", method: "POST", path: "/policy/publish", summary: "Publish a document", perm: console.PermPublish, body: documentBody, errors: []int{409, 413}}, a.publishPolicy)
+	register(a, op{id: "test-policy", method: "POST", path: "/policy/test", summary: "Run tests against a document, with the tenants of this console", perm: console.PermEditDrafts, body: withTestsBody, errors: []int{404, 413}}, a.testPolicy)
+	register(a, op{id: "publish-policy", method: "POST", path: "/policy/publish", summary: "Publish a document", perm: console.PermPublish, body: withTestsBody, errors: []int{409, 413}}, a.publishPolicy)
 	register(a, op{id: "rollback-policy", method: "POST", path: "/policy/versions/{version}/rollback", summary: "Publish the content of an old version again", perm: console.PermPublish, errors: []int{404, 409}}, a.rollbackPolicy)
 }
 

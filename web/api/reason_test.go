@@ -50,7 +50,7 @@ func TestAPI_WhatTakesAccessAwayNeedsAReasonAndDoesNothingWithout(t *testing.T) 
 func TestAPI_PublicationAndRollBackNeedNoNote(t *testing.T) {
 	t.Parallel()
 	_, owner, _ := published(t)
-	body := `{"base_version":1,` + strings.TrimPrefix(publishBodyOnly(strings.Replace(document, "60/minute, burst: 60}]", "10/minute, burst: 10}]", 1)), "{")
+	body := `{"base_version":1,` + strings.TrimPrefix(publishBodyOnly(strings.Replace(document, "60/minute, burst: 60}]", "40/minute, burst: 40}]", 1)), "{")
 	v := obj(t, owner.JSON("POST", "/api/v1/policy/publish", body), 200)
 	if v["version"] != 2.0 {
 		t.Errorf("publication = %v", v)
