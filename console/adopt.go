@@ -42,15 +42,16 @@ func (d Deps) believed(ctx context.Context, version int64) int64 {
 func (d Deps) behind(ctx context.Context) (int64, bool) {
 	ctx, cancel := context.WithTimeout(ctx, feedTimeout)
 	defer cancel()
-	var highest int64
-	err := d.Store.Read(ctx, func(tx Tx) (err error) {
-		highest, err = tx.HighestVersion(ctx)
-		return err
-	})
+	st, err := d.Feed.State(ctx)
 	if err != nil {
 		return 0, false
 	}
-	st, err := d.Feed.State(ctx)
+	// Redis first: what another console publishes meanwhile is no version that was lost.
+	var highest int64
+	err = d.Store.Read(ctx, func(tx Tx) (err error) {
+		highest, err = tx.HighestVersion(ctx)
+		return err
+	})
 	if err != nil || st.Version <= highest {
 		return 0, false
 	}

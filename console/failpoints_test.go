@@ -108,10 +108,10 @@ func (e *env) snapshot(t *testing.T) map[string]any {
 	return out
 }
 
-// TestFailPoints_ChangeIsWholeOrAbsent breaks each kind of statement of each
+// TestC01_ChangeIsWholeOrAbsent breaks each kind of statement of each
 // change, before and after its effect: nothing of the change remains, and the
 // same call succeeds afterwards.
-func TestFailPoints_ChangeIsWholeOrAbsent(t *testing.T) {
+func TestC01_ChangeIsWholeOrAbsent(t *testing.T) {
 	t.Parallel()
 	for at, hitBy := range map[string]int{
 		"InsertTenant": 1, "UpdateTenant": 1, "InsertCredential": 1, "InsertKey": 2, "UpdateKey": 3, "InsertRotation": 1, "UpdateRotation": 1,
@@ -240,7 +240,7 @@ func (f lossyFeed) PutStamp(ctx context.Context, s policy.Stamp) error {
 
 // What Redis accepted and whose answer was lost is sent again, with the same
 // bytes, and has no second effect.
-func TestRelay_LostAnswersAreHealedByRepeating(t *testing.T) {
+func TestC03_LostAnswersAreHealedByRepeating(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t)
 	feed := lossyFeed{e.feed, map[string]int{"publish": 2, "put": 2, "finish": 1, "stamp": 1}}

@@ -47,7 +47,7 @@ func (s *Policies) pass(ctx context.Context, tx Tx, g gate, changes []RatedChang
 		if blocked {
 			return proof, failedTests(g.pre.results)
 		}
-	} else if len(missing) > 0 || blocked || g.running != nil {
+	} else if len(missing) > 0 || blocked || g.running != nil || g.pre.behind {
 		proof.BreakGlass, proof.Missing = g.p.o.BreakGlass.Reason, missing
 	}
 	asked, err := s.confirmations(ctx, tx, g.before, g.pre.doc, g.pre.demand)

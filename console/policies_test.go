@@ -122,27 +122,6 @@ func TestPolicies_PlanInUseIsNotDropped(t *testing.T) {
 	}
 }
 
-func TestPolicies_RollbackIsANewVersionWithTheOldContent(t *testing.T) {
-	t.Parallel()
-	e := newEnv(t)
-	v1 := e.publish(t, "10", 0)
-	e.publish(t, "20", 1)
-	v3, err := e.policies.Rollback(e.ctx, as(console.RolePublisher), 1, console.PublishOptions{Note: "too tight"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if v3.Number != 3 || v3.Digest != v1.Digest || v3.Kind != console.KindRollback || v3.RollbackOf != 1 {
-		t.Fatalf("v3 %+v", v3)
-	}
-	if got := e.actions(t); got[len(got)-1] != "policy.rollback" {
-		t.Fatalf("actions %v", got)
-	}
-	_, err = e.policies.Rollback(e.ctx, owner, 3, console.PublishOptions{})
-	wantCode(t, err, console.CodeConflict)
-	_, err = e.policies.Rollback(e.ctx, owner, 99, console.PublishOptions{})
-	wantCode(t, err, console.CodeNotFound)
-}
-
 func TestPolicies_RollbackToAVersionWithoutAPlanInUseIsRefused(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t)

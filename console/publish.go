@@ -70,6 +70,7 @@ type prepared struct {
 	others  known
 	canary  *canary
 	demand  demand
+	behind  bool // Redis has a version that this database does not know
 }
 
 func (s *Policies) publish(ctx context.Context, actor Actor, p publication) (Version, error) {
@@ -119,7 +120,8 @@ func (s *Policies) checkOptions(ctx context.Context, actor Actor, o *PublishOpti
 
 // prepare reads the document and runs the tests, which must not hold the head's lock.
 func (s *Policies) prepare(ctx context.Context, p publication) (pre prepared, err error) {
-	if n, behind := s.d.behind(ctx); behind && p.o.BreakGlass == nil {
+	var n int64
+	if n, pre.behind = s.d.behind(ctx); pre.behind && p.o.BreakGlass == nil {
 		return pre, conflict(fmt.Sprintf("Gateways have v%d, which this database does not know: it was restored from an older copy. Adopt that version first.", n))
 	}
 	if p.rollbackOf > 0 {
