@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"maps"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -11,6 +12,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"go.yaml.in/yaml/v3"
 
+	"github.com/headgate/headgate/policy"
 	"github.com/headgate/headgate/policy/scenario"
 	"github.com/headgate/headgate/policy/schema"
 )
@@ -130,6 +132,43 @@ func TestTests_KnowsTheFieldsThatTheParserKnows(t *testing.T) {
 		_, r := scenario.Parse([]byte(src))
 		if text := r.Error(); !strings.Contains(text, "known here: "+strings.Join(want, ", ")+"\n") && !strings.HasSuffix(text, "known here: "+strings.Join(want, ", ")) {
 			t.Errorf("the schema has %s, the parser says\n%s", strings.Join(want, ", "), text)
+		}
+	}
+}
+
+// The suite of the manual is one that is read, and fits the manual's document.
+func TestTests_OfTheManualAreRead(t *testing.T) {
+	t.Parallel()
+	manual, err := os.ReadFile("../../docs/policy-format.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	block := func(begins string) string {
+		_, after, ok := strings.Cut(string(manual), "```yaml\n"+begins)
+		text, _, _ := strings.Cut(after, "```")
+		if !ok {
+			t.Fatalf("the manual has no example that begins with %s", begins)
+		}
+		return begins + text
+	}
+	src := block("tests:")
+	if err := compile(t, schema.Tests()).Validate(valueOf(t, src)); err != nil {
+		t.Error(err)
+	}
+	suite, r := scenario.Parse([]byte(src))
+	if !r.OK() {
+		t.Fatal(r.Error())
+	}
+	d, r := policy.Parse([]byte(block("apiVersion:")))
+	if !r.OK() {
+		t.Fatal(r.Error())
+	}
+	if r := suite.Check(d); !r.OK() {
+		t.Error(r.Error())
+	}
+	for _, cause := range scenario.Causes() {
+		if !strings.Contains(string(manual), "`"+cause+"`") {
+			t.Errorf("the manual does not name the cause %s", cause)
 		}
 	}
 }
