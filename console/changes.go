@@ -222,8 +222,11 @@ func (r Readiness) Blocked() string {
 
 // PublishOptions is how a draft is published.
 type PublishOptions struct {
-	Note       string
-	Confirmed  map[string]string // by Confirmation.Code: the word that was typed, or "yes"
-	BreakGlass *BreakGlass       // nil: within the rules
-	Canary     *CanaryPlan       // nil: on all gateways at once
+	Note      string
+	Confirmed map[string]string // by Confirmation.Code: the word that was typed, or "yes"
+	// ConfirmTypedOnly asks for typed confirmations alone: the caller does not know
+	// of the others, which are in Proof.Unconfirmed then.
+	ConfirmTypedOnly bool
+	BreakGlass       *BreakGlass // nil: within the rules
+	Canary           *CanaryPlan // nil: on all gateways at once
 }

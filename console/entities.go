@@ -172,16 +172,19 @@ type Version struct {
 
 // Proof is what a publication rested on. It is stored with the version.
 type Proof struct {
-	Digest     string            `json:"digest,omitempty"` // of document and tests together
-	Tests      []scenario.Result `json:"tests,omitempty"`
-	Approvals  []Approval        `json:"approvals,omitempty"`
-	Confirmed  []Confirmation    `json:"confirmed,omitempty"`
-	BreakGlass string            `json:"break_glass,omitempty"` // reason
-	Missing    []Needed          `json:"missing,omitempty"`     // that break-glass went without
-	Trial      string            `json:"trial,omitempty"`       // sim_…, the newest of this content
-	Scheduled  *time.Time        `json:"scheduled,omitempty"`
-	Draft      string            `json:"draft,omitempty"` // drf_…, whose comments are kept
-	DraftName  string            `json:"draft_name,omitempty"`
+	Digest    string            `json:"digest,omitempty"` // of document and tests together
+	Tests     []scenario.Result `json:"tests,omitempty"`
+	Approvals []Approval        `json:"approvals,omitempty"`
+	Confirmed []Confirmation    `json:"confirmed,omitempty"`
+	// Unconfirmed is what a page would have asked to confirm, and this publication
+	// was not asked: by a program that knows of typed confirmations alone.
+	Unconfirmed []Confirmation `json:"unconfirmed,omitempty"`
+	BreakGlass  string         `json:"break_glass,omitempty"` // reason
+	Missing     []Needed       `json:"missing,omitempty"`     // that break-glass went without
+	Trial       string         `json:"trial,omitempty"`       // sim_…, the newest of this content
+	Scheduled   *time.Time     `json:"scheduled,omitempty"`
+	Draft       string         `json:"draft,omitempty"` // drf_…, whose comments are kept
+	DraftName   string         `json:"draft_name,omitempty"`
 }
 
 // PlainChanges is what changes alone, without whom it concerned.

@@ -55,7 +55,9 @@ func (s *Policies) pass(ctx context.Context, tx Tx, g gate, changes []RatedChang
 		return proof, err
 	}
 	if g.p.rollbackOf > 0 {
-		asked = slices.DeleteFunc(asked, func(c Confirmation) bool { return c.Word == "" })
+		asked, _ = typed(asked)
+	} else if g.p.o.ConfirmTypedOnly {
+		asked, proof.Unconfirmed = typed(asked)
 	}
 	if err := confirmed(asked, g.p.o.Confirmed); err != nil {
 		return proof, err
@@ -147,6 +149,18 @@ func boundedResults(results []scenario.Result) []scenario.Result {
 		out[i].Steps = nil
 	}
 	return out
+}
+
+// typed parts confirmations that have to be typed from those to tick.
+func typed(in []Confirmation) (words, ticks []Confirmation) {
+	for _, c := range in {
+		if c.Word != "" {
+			words = append(words, c)
+		} else {
+			ticks = append(ticks, c)
+		}
+	}
+	return words, ticks
 }
 
 // confirmed says which confirmations lack. A word has to be typed as it is told.

@@ -163,6 +163,30 @@ func TestR098_ALimitBelowThePeakMinuteHasToBeConfirmed(t *testing.T) {
 	}
 }
 
+func TestConfirmations_ProgramsThatKnowOfNoneAreAskedForTypedOnesAlone(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	if _, err := e.policies.Publish(e.ctx, owner, []byte(guarded), nil, 0, console.PublishOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	o := console.PublishOptions{ConfirmTypedOnly: true}
+	v, err := e.policies.Publish(e.ctx, owner, changed(guarded, "rate: 20/minute", "rate: 2/minute"), nil, 1, o)
+	if err != nil || len(v.Proof.Confirmed) != 0 || len(v.Proof.Unconfirmed) != 1 || v.Proof.Unconfirmed[0].Code != "cut-half" {
+		t.Fatalf("proof %+v (%v)", v.Proof, err)
+	}
+	if ev := e.events(t)[0]; !strings.Contains(string(ev.After), `"unconfirmed":["cut-half"]`) {
+		t.Fatalf("event %s", ev.After)
+	}
+	bare := []byte("apiVersion: headgate/v1\nroutes: [{name: all, match: [\"/\"], identity: ip, motive: fairness, on_store_failure: {mode: closed}}]\n")
+	_, err = e.policies.Publish(e.ctx, owner, bare, nil, 2, o)
+	if got := fieldsOf(t, err, console.CodeInvalid); !slices.Equal(got, []string{"confirm.no-limits"}) {
+		t.Fatalf("fields %v", got)
+	}
+	if e.head(t) != 2 {
+		t.Fatalf("head %d", e.head(t))
+	}
+}
+
 func TestVersions_KeepWhomTheyConcernedThen(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t)

@@ -70,6 +70,7 @@ type publicationView struct {
 	Routes     int      `json:"routes"` // that the document has
 	Approvals  []string `json:"approvals,omitempty"`
 	Confirmed  []string `json:"confirmed,omitempty"`
+	Unasked    []string `json:"unconfirmed,omitempty"`
 	BreakGlass string   `json:"break_glass,omitempty"`
 	Missing    []string `json:"missing,omitempty"`
 	Tests      int      `json:"tests,omitempty"`
@@ -89,6 +90,9 @@ func viewPublication(v Version, pre prepared) publicationView {
 	}
 	for _, c := range v.Proof.Confirmed {
 		out.Confirmed = append(out.Confirmed, c.Code)
+	}
+	for _, c := range v.Proof.Unconfirmed {
+		out.Unasked = append(out.Unasked, c.Code)
 	}
 	for _, n := range v.Proof.Missing {
 		out.Missing = append(out.Missing, n.Text())
