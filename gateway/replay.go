@@ -110,7 +110,7 @@ func NewReplayer(cfg ReplayConfig) (*Replayer, error) {
 // with all that it points to, must not be looked at any more.
 func (r *Replayer) Decide(in *Inbound, v *Verdict) {
 	in.Replay.Lacks, in.Replay.Unpriced = "", false
-	*v = Verdict{Deciding: -1, RequestID: "replay", Status: http.StatusOK, drawn: v.drawn}
+	*v = Verdict{Deciding: -1, RequestID: "replay", Status: http.StatusOK, room: v.room}
 	r.g.judge(r.forever, in, v)
 }
 

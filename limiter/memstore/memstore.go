@@ -20,6 +20,7 @@ type Store struct {
 	now func() time.Time
 
 	mu     sync.Mutex
+	calls  uint64
 	rows   table[limiter.Row, row]
 	slots  table[limit, leases]
 	quotas table[counted, counter]

@@ -1,8 +1,9 @@
 package memstore
 
-// What bounds the memory. Each call looks at a few entries of each kind, in turn, and
-// drops those that nobody needs any more.
+// What bounds the memory. Every other call looks at a few entries of each kind, in
+// turn, and drops those that nobody needs any more.
 const (
+	sweepEvery = 2
 	// sweepProbes bounds the entries looked at.
 	sweepProbes = 4
 	// sweepLagMicros is how long an entry must have been of no use: a clock that
@@ -26,6 +27,9 @@ func keptUntil(now, end int64) int64 {
 }
 
 func (s *Store) sweep(now int64) {
+	if s.calls++; s.calls%sweepEvery != 0 {
+		return
+	}
 	past := now - sweepLagMicros
 	s.rows.sweep(past, (*row).forgotten)
 	s.slots.sweep(past, func(l *leases, past int64) bool { return l.latest <= past })
