@@ -113,3 +113,43 @@ func ExampleCanonicalPath() {
 	// "" dot segment: ambiguous path
 	// "" encoded slash or backslash in "v1%2flogin": ambiguous path
 }
+
+func ExampleMerge() {
+	limit := func(name string, perMinute int64) policy.Limit {
+		return policy.Limit{Name: name, Per: policy.PerIP, Rate: policy.Rate{Tokens: perMinute, Period: time.Minute}, Burst: perMinute}
+	}
+	document := func(a, b int64) *policy.Document {
+		return &policy.Document{APIVersion: policy.APIVersion, Shared: []policy.Limit{limit("a", a), limit("b", b)}}
+	}
+	merged, clashes := policy.Merge(document(10, 10), document(20, 10), document(10, 30))
+	fmt.Println(merged.Shared[0].Rate, merged.Shared[1].Rate, clashes)
+	merged, clashes = policy.Merge(document(10, 10), document(20, 10), document(30, 10))
+	fmt.Println(merged.Shared[0].Rate, merged.Shared[1].Rate, clashes)
+	// Output:
+	// 20/minute 30/minute []
+	// 20/minute 10/minute [shared: limit a]
+}
+
+func ExampleCuts() {
+	document := func(rate policy.Rate) *policy.Document {
+		return &policy.Document{APIVersion: policy.APIVersion, Shared: []policy.Limit{{Name: "search", Per: policy.PerTenant, Rate: rate, Burst: 10}}}
+	}
+	for _, c := range policy.Cuts(document(policy.Rate{Tokens: 1000, Period: time.Minute}), document(policy.Rate{Tokens: 10, Period: time.Minute})) {
+		fmt.Printf("%s: %s\n", c.Kind, c.Text)
+	}
+	// Output:
+	// cut-half: shared: limit search admits 10 a minute instead of 1000: 1 % is left
+}
+
+func ExampleByRisk() {
+	before := &policy.Document{APIVersion: policy.APIVersion, Plans: map[string]policy.Plan{"free": {}, "pro": {}}}
+	after := &policy.Document{APIVersion: policy.APIVersion, Description: "next year", Plans: map[string]policy.Plan{"free": {}}}
+	for _, g := range policy.ByRisk(policy.Diff(before, after)) {
+		for _, c := range g.Changes {
+			fmt.Printf("%s: %s\n", g.Risk, c.Text)
+		}
+	}
+	// Output:
+	// high: plan pro is removed (was no limits)
+	// low: description is now next year
+}

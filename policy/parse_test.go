@@ -282,7 +282,7 @@ func TestParse_ReportIsBounded(t *testing.T) {
 	}
 }
 
-func FuzzParse(f *testing.F) {
+func FuzzPolicyImport(f *testing.F) {
 	f.Add([]byte(smallest))
 	for _, name := range []string{"example.yaml", "example.canonical.json", "layers.yaml", "layers.canonical.json", "mistakes.yaml"} {
 		f.Add(readTestdata(f, name))

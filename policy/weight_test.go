@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"math"
 	"net/netip"
 	"slices"
 	"strings"
@@ -262,4 +263,58 @@ func TestByRisk_HoldsEachChangeOnce(t *testing.T) {
 	if got := ByRisk(nil); len(got) != 0 {
 		t.Errorf("groups of nothing: %+v", got)
 	}
+}
+
+// admits is how many requests of a route's own limit get through in a time, at
+// most: infinitely many where nothing bounds them.
+func admits(d *Document, t time.Duration) float64 {
+	r := d.Routes[0]
+	l := r.Limits[0]
+	switch {
+	case l.Mode == ModeShadow || l.Rate.Unlimited:
+		return math.Inf(1)
+	case l.Rate.Blocked() || l.Burst == 0:
+		return 0
+	}
+	cost := float64(r.Cost)
+	if l.Counts == CountsRequests {
+		cost = 1
+	}
+	return (float64(l.Burst) + float64(l.Rate.Tokens)*float64(t)/float64(l.Rate.Period)) / cost
+}
+
+// What is called tighter admits no more at any time, and what is called looser
+// no less: the words are about requests, not about numbers.
+func TestDiff_EffectsAgreeWithWhatIsAdmitted(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		draw := func(who string) *Document {
+			d := everyPart()
+			l := &d.Routes[0].Limits[0]
+			l.Rate, l.Burst = genRateAndBurst(t)
+			if rapid.IntRange(0, 3).Draw(t, who+" is alike") > 0 && l.Rate.Tokens > 0 {
+				l.Rate = Rate{Tokens: rapid.Int64Range(1, 20).Draw(t, who+" tokens"), Period: rapid.SampledFrom([]time.Duration{time.Second, time.Minute}).Draw(t, who+" period")}
+				l.Burst = rapid.Int64Range(0, 20).Draw(t, who+" burst")
+			}
+			l.Mode = rapid.SampledFrom([]LimitMode{ModeEnforce, ModeEnforce, ModeShadow}).Draw(t, who+" mode")
+			d.Routes[0].SettleHeader = ""
+			d.Routes[0].Cost = rapid.Int64Range(1, 4).Draw(t, who+" cost")
+			return d
+		}
+		before, after := draw("before"), draw("after")
+		met := map[string]bool{}
+		for _, c := range Diff(before, after) {
+			met[c.Effect] = true
+		}
+		for _, span := range []time.Duration{0, time.Second, time.Minute, time.Hour, 1000 * time.Hour} {
+			b, a := admits(before, span), admits(after, span)
+			const rounding = 1e-9
+			if !met[EffectLooser] && a > b*(1+rounding) {
+				t.Fatalf("%v admits %v and then %v, and nothing is called looser: %+v", span, b, a, Diff(before, after))
+			}
+			if !met[EffectTighter] && a < b*(1-rounding) {
+				t.Fatalf("%v admits %v and then %v, and nothing is called tighter: %+v", span, b, a, Diff(before, after))
+			}
+		}
+	})
 }
