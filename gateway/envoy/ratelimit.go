@@ -50,7 +50,7 @@ func (s *rateLimits) register(to *grpc.Server) {
 
 // serve answers one call. The codec ends it when it has written the answer; a call that
 // fails is left to the garbage collector.
-func (s *rateLimits) serve(_ any, ctx context.Context, read func(any) error, guard grpc.UnaryServerInterceptor) (any, error) {
+func (s *rateLimits) serve(_ any, ctx context.Context, read func(any) error, guard grpc.UnaryServerInterceptor) (any, error) { //nolint:revive // as grpc.MethodDesc has it
 	c := s.calls.get()
 	if err := read(c); err != nil {
 		return nil, err

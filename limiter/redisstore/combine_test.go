@@ -66,7 +66,7 @@ func bubble(t *testing.T, test func(t *testing.T)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		test(t)
-		time.Sleep(2 * idleWriter)
+		<-time.After(2 * idleWriter)
 	})
 }
 
