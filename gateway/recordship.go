@@ -36,6 +36,18 @@ type shipment struct {
 	entries int64
 }
 
+// prepareLog learns how values are hashed before there are any. Where Redis is away
+// they are hashed by a secret of this replica's own meanwhile: a replay then takes them
+// for others than those of other replicas, or of later.
+func (g *Gateway) prepareLog(ctx context.Context) {
+	if g.recorder == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, warmTimeout)
+	defer cancel()
+	g.recorder.fetchSalt(ctx, g.cfg.Reporter.(DecisionReporter))
+}
+
 // decisionLoop ships what was logged, about once a second.
 func (g *Gateway) decisionLoop(ctx context.Context) error {
 	if g.recorder == nil {

@@ -67,6 +67,7 @@ func (g *Gateway) serve(ctx context.Context, doors []door) error {
 	background, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	failed := make(chan error, len(doors)+8)
+	g.prepareLog(background)
 	var tasks, servers sync.WaitGroup
 	for name, run := range map[string]func(context.Context) error{
 		"policy": g.cfg.Policies.Run, "directory": g.cfg.Directory.Run, "limiter": g.limiter.Run,
