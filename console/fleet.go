@@ -13,6 +13,8 @@ import (
 const (
 	SilentAfter = 6 * time.Second
 	GoneAfter   = 60 * time.Second
+	// StaleAfter is the age of a stamp that should be renewed every minute.
+	StaleAfter = 2 * time.Minute
 )
 
 const (

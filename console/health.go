@@ -47,6 +47,7 @@ type Health struct {
 	OnCanary      int // of Of: enforce the version on trial, as they should
 	ViaConsole    int // of Of: cannot reach Redis and told a console themselves
 	Nacked        int
+	Stale         int // of Of: nobody has told them for StaleAfter that their version is current; Redis may be frozen, or an old copy
 	Degraded      int // replicas that decide without Redis
 	DecisionsPerS float64
 	RefusedPerS   float64
@@ -146,6 +147,9 @@ func (s *Fleet) takeSnapshot(ctx context.Context) {
 	s.askRedis(ctx, &h)
 	s.inspect(ctx, &h)
 	db := <-databaseDone
+	if db.PostgresUp && h.speaksAbove(db.highest) {
+		db = s.askDatabase(ctx, db) // it was asked before it was published, as a rule
+	}
 	h.PostgresUp, h.Version, h.Digest, h.Drafts, h.OutboxPending = db.PostgresUp, db.Version, db.Digest, db.Drafts, db.OutboxPending
 	h.Rollout, h.highest, h.standing = db.Rollout, db.highest, db.standing
 	if ctx.Err() != nil && before.At.IsZero() {
@@ -157,6 +161,12 @@ func (s *Fleet) takeSnapshot(ctx context.Context) {
 	h.sum()
 	s.cached.Store(&h)
 	s.remember(h)
+}
+
+// speaksAbove reports whether Redis or a replica speaks of a version above all
+// that the database was said to know.
+func (h *Health) speaksAbove(highest int64) bool {
+	return h.feed.Version > highest || slices.ContainsFunc(h.Replicas, func(r Replica) bool { return r.Version > highest })
 }
 
 // since keeps the moment of the last change.
@@ -267,7 +277,7 @@ func (s *Fleet) inspect(ctx context.Context, h *Health) {
 // the totals are those of the last known replicas, older by the time since.
 func (h *Health) sum() {
 	h.PolicyDiffers = h.Version > 0 && h.feed.Version == h.Version && h.feed.Digest != h.Digest
-	h.InSync, h.Of, h.Nacked, h.Degraded, h.OnCanary, h.ViaConsole, h.Behind = 0, 0, 0, 0, 0, 0, 0
+	h.InSync, h.Of, h.Nacked, h.Degraded, h.OnCanary, h.ViaConsole, h.Stale, h.Behind = 0, 0, 0, 0, 0, 0, 0, 0
 	h.DecisionsPerS, h.RefusedPerS, h.FallbackPerS = 0, 0, 0
 	replicas := slices.Clone(h.Replicas)
 	for i := range replicas {
@@ -296,6 +306,9 @@ func (h *Health) add(r Replica) {
 	}
 	if r.ViaConsole {
 		h.ViaConsole++
+	}
+	if time.Duration(r.StampAgeMS)*time.Millisecond > StaleAfter {
+		h.Stale++
 	}
 	if r.Status == StatusAhead && h.PostgresUp && plausible(h.highest, r.Version) {
 		h.Behind = max(h.Behind, r.Version)

@@ -223,6 +223,12 @@ func (r *Relay) stamp(ctx context.Context) error {
 	if err != nil || head.Number == 0 {
 		return err
 	}
+	if !r.stamped.IsZero() {
+		// The same again: a body that somebody has written over is put right by it.
+		if err := r.publish(ctx, head.Number); err != nil {
+			return err
+		}
+	}
 	ask, cancel := context.WithTimeout(ctx, stateTimeout)
 	defer cancel()
 	if err := r.d.Feed.PutStamp(ask, policy.SignStamp(r.d.Signer, r.d.Deployment, head.Number, head.Digest, r.d.now())); err != nil {

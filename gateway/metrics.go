@@ -85,6 +85,9 @@ func (m *metrics) observe(g *Gateway) {
 	gauge("headgate_stamp_age_seconds", "Age of the newest statement that the policy in force is current; -1 unknown.", func() float64 {
 		return seconds(g.cfg.Policies.Status())
 	})
+	gauge("headgate_policy_stale", "1 while nobody has said for 2 min that the policy in force is current: Redis may be frozen or an old copy.", func() float64 {
+		return one(g.cfg.Policies.Status().Stale())
+	})
 	gauge("headgate_leases_held", "Leases of requests under way here.", func() float64 { return float64(g.limiter.LeasesHeld()) })
 	m.stats(g)
 	gauge("headgate_ready", "1 while /readyz says so.", func() float64 { return one(len(g.unready()) == 0) })

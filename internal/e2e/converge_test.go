@@ -1,4 +1,4 @@
-package e2e
+package e2e_test
 
 import (
 	"context"
@@ -16,7 +16,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/headgate/headgate/console"
+	domain "github.com/headgate/headgate/console"
 	"github.com/headgate/headgate/db"
 	"github.com/headgate/headgate/internal/testkit"
 	"github.com/headgate/headgate/policy"
@@ -104,15 +104,15 @@ type run struct {
 	stop     context.CancelFunc
 	tasks    sync.WaitGroup
 	door     *testkit.FaultProxy // between the console and Redis
-	deps     console.Deps
-	policies *console.Policies
-	rollouts *console.Rollouts // whose clock is a minute ahead: any canary has held long enough
-	ahead    atomic.Int64      // ns that the console takes Redis' clock to be ahead
+	deps     domain.Deps
+	policies *domain.Policies
+	rollouts *domain.Rollouts // whose clock is a minute ahead: any canary has held long enough
+	ahead    atomic.Int64     // ns that the console takes Redis' clock to be ahead
 	replicas []*node
 	trail    []string // what was done, for a failure
 
 	mu     sync.Mutex
-	fleets []*console.Fleet
+	fleets []*domain.Fleet
 	saved  []string // dumps of Redis, for a rewind
 	beats  []string // heartbeats as they stood in Redis
 
@@ -140,7 +140,7 @@ func (l *lane) schedule(t *testing.T, seed uint64, claims, checks *atomic.Int64)
 	if err := l.admin.FlushAll(r.ctx).Err(); err != nil {
 		t.Fatal(err)
 	}
-	if err := l.store.InTx(r.ctx, func(tx console.Tx) error { return tx.DeleteOldBeats(r.ctx, 0) }); err != nil {
+	if err := l.store.InTx(r.ctx, func(tx domain.Tx) error { return tx.DeleteOldBeats(r.ctx, 0) }); err != nil {
 		t.Fatal(err)
 	}
 	r.startConsole()
@@ -170,28 +170,28 @@ func (l *lane) schedule(t *testing.T, seed uint64, claims, checks *atomic.Int64)
 
 // startConsole makes the services over the faulty way to Redis.
 func (r *run) startConsole() {
-	r.deps = console.Deps{
+	r.deps = domain.Deps{
 		Store: r.store, Feed: shifted{r.publisher(), &r.ahead}, Signer: r.key, Deployment: "faults",
 	}
-	relay := console.NewRelay(r.deps, r.store)
+	relay := domain.NewRelay(r.deps, r.store)
 	r.deps.Nudge = relay.Nudge
-	r.policies = console.NewPolicies(r.deps)
+	r.policies = domain.NewPolicies(r.deps)
 	first := r.fleet()
 	r.fleet()
 	later := r.deps
 	later.Now = func() time.Time { return time.Now().Add(time.Minute) }
-	r.rollouts = console.NewRollouts(later, first)
+	r.rollouts = domain.NewRollouts(later, first)
 	r.tasks.Go(func() { _ = relay.Run(r.ctx) })
 	if _, ok, err := r.policies.Head(r.ctx); err != nil {
 		r.t.Fatal(err)
 	} else if !ok {
-		r.publish(console.PublishOptions{})
+		r.publish(domain.PublishOptions{})
 	}
 }
 
 // fleet is one more console that looks on.
-func (r *run) fleet() *console.Fleet {
-	f := console.NewFleet(r.deps)
+func (r *run) fleet() *domain.Fleet {
+	f := domain.NewFleet(r.deps)
 	r.tasks.Go(func() { _ = f.Run(r.ctx) })
 	r.mu.Lock()
 	r.fleets = append(r.fleets, f)
@@ -219,13 +219,13 @@ func (r *run) client(door *testkit.FaultProxy) *redis.Client {
 }
 
 // publish makes the next version; a refusal (a canary runs) is none of this test's business.
-func (r *run) publish(o console.PublishOptions) {
+func (r *run) publish(o domain.PublishOptions) {
 	r.burst = 1000 + (r.burst+1)%100
 	head, _, err := r.policies.Head(r.ctx)
 	if err == nil {
-		_, err = r.policies.Publish(r.ctx, console.SystemActor(), faultPolicy(r.burst), nil, head.Number, o)
+		_, err = r.policies.Publish(r.ctx, domain.SystemActor(), faultPolicy(r.burst), nil, head.Number, o)
 	}
-	if code := console.CodeOf(err); err != nil && code != console.CodeConflict && code != console.CodeInvalid && code != console.CodeUnavailable {
+	if code := domain.CodeOf(err); err != nil && code != domain.CodeConflict && code != domain.CodeInvalid && code != domain.CodeUnavailable {
 		r.t.Errorf("publish: %v", err)
 	}
 }
@@ -252,9 +252,9 @@ func (r *run) step() {
 		weight int
 		do     func()
 	}{
-		{"publish", 5, func() { r.publish(console.PublishOptions{}) }},
+		{"publish", 5, func() { r.publish(domain.PublishOptions{}) }},
 		{"canary", 3, func() {
-			r.publish(console.PublishOptions{Canary: &console.CanaryPlan{Count: 1 + r.rng.IntN(2), Hold: console.MinHold}})
+			r.publish(domain.PublishOptions{Canary: &domain.CanaryPlan{Count: 1 + r.rng.IntN(2), Hold: domain.MinHold}})
 		}},
 		{"promote", 2, func() { r.endCanary(r.rollouts.Promote) }},
 		{"stop", 2, func() { r.endCanary(r.rollouts.Stop) }},
@@ -295,13 +295,13 @@ func (r *run) step() {
 	}
 }
 
-func (r *run) endCanary(end func(context.Context, console.Actor, int64, string) (console.Version, error)) {
+func (r *run) endCanary(end func(context.Context, domain.Actor, int64, string) (domain.Version, error)) {
 	cur, err := r.rollouts.Current(r.ctx)
 	if err != nil || cur == nil {
 		return
 	}
-	_, err = end(r.ctx, console.SystemActor(), cur.Version, "the schedule says so")
-	if code := console.CodeOf(err); err != nil && code != console.CodeConflict && code != console.CodeUnavailable {
+	_, err = end(r.ctx, domain.SystemActor(), cur.Version, "the schedule says so")
+	if code := domain.CodeOf(err); err != nil && code != domain.CodeConflict && code != domain.CodeUnavailable {
 		r.t.Errorf("end canary %d: %v", cur.Version, err)
 	}
 }
@@ -373,7 +373,7 @@ func (r *run) heal() {
 		n.findDisk()
 	}
 	r.endCanary(r.rollouts.Stop)
-	r.publish(console.PublishOptions{})
+	r.publish(domain.PublishOptions{})
 	head, _, err := r.policies.Head(r.ctx)
 	if err != nil {
 		r.t.Errorf("after the faults: %v", err)
@@ -402,13 +402,13 @@ func (r *run) watchClaims() {
 		fleet := r.fleets[i%len(r.fleets)]
 		r.mu.Unlock()
 		if i%5 == 4 {
-			fleet = console.NewFleet(r.deps) // has only just started
+			fleet = domain.NewFleet(r.deps) // has only just started
 		}
 		r.checkClaim(fleet)
 	}
 }
 
-func (r *run) checkClaim(fleet *console.Fleet) {
+func (r *run) checkClaim(fleet *domain.Fleet) {
 	known := map[string]bool{}
 	for _, replica := range fleet.Health(r.ctx).Replicas {
 		known[replica.ID] = true
@@ -446,7 +446,7 @@ func contains(list []string, s string) bool {
 }
 
 // checkReplica holds a claim against what a replica decides by.
-func (r *run) checkReplica(n *node, p console.Publication) {
+func (r *run) checkReplica(n *node, p domain.Publication) {
 	w := n.watcher.Load()
 	if w == nil {
 		return // it does not run
@@ -458,7 +458,7 @@ func (r *run) checkReplica(n *node, p console.Publication) {
 		return
 	}
 	var digests map[int64]string
-	err := r.store.Read(r.ctx, func(tx console.Tx) (err error) {
+	err := r.store.Read(r.ctx, func(tx domain.Tx) (err error) {
 		digests, err = tx.VersionDigests(r.ctx, []int64{cur.Version})
 		return err
 	})
@@ -467,7 +467,7 @@ func (r *run) checkReplica(n *node, p console.Publication) {
 	}
 }
 
-func rowOf(p console.Publication, id string) any {
+func rowOf(p domain.Publication, id string) any {
 	for _, row := range p.Rows {
 		if row.ID == id {
 			return row

@@ -49,6 +49,14 @@ type Status struct {
 	Unsaved   bool          // the version in force is not on disk (yet): a restart would lead back behind it
 }
 
+// staleAfter is the age at which a stamp says that Redis is frozen or replayed:
+// the console renews it every minute.
+const staleAfter = 2 * time.Minute
+
+// Stale reports whether nobody has said for two minutes that the version in
+// force is current: Redis may be frozen, or an old copy. It decides nothing.
+func (s Status) Stale() bool { return s.StampAge > staleAfter || s.StampAge < 0 && s.Version > 0 }
+
 // Watcher follows the published policy. It never goes back a version, also
 // across restarts, and keeps what it has when Redis loses it or offers
 // something that cannot be used.
