@@ -1,8 +1,8 @@
 package console
 
 import (
-	"context"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -54,26 +54,41 @@ func (a *asking) list() []Confirmation {
 	return out
 }
 
-// confirmations lists what a publisher has to say is meant. There are none
-// before the first publication: nothing can be lost that was never there.
-func (s *Policies) confirmations(ctx context.Context, tx Tx, before, after *policy.Document, d demand) ([]Confirmation, error) {
-	if before == nil {
-		return nil, nil
-	}
+// askedOf gathers what the documents alone give reason to ask; changes is their
+// Diff. There is nothing before the first publication: nothing can be lost that
+// was never there.
+func askedOf(before, after *policy.Document, changes []policy.Change) *asking {
 	a := &asking{texts: map[string][]string{}, words: map[string]string{}}
+	if before == nil || after == nil {
+		return a
+	}
 	for _, c := range policy.Cuts(before, after) {
 		a.add(c.Kind, c.Text, c.Word)
 	}
-	a.openings(policy.Diff(before, after))
+	a.openings(changes)
 	a.emptyPlans(before, after)
+	return a
+}
+
+func (a *asking) clone() *asking {
+	out := &asking{codes: slices.Clone(a.codes), texts: make(map[string][]string, len(a.texts)), words: maps.Clone(a.words)}
+	for code, texts := range a.texts {
+		out.texts[code] = slices.Clip(texts)
+	}
+	return out
+}
+
+// confirmations lists what a publisher has to say is meant: what was asked of
+// the documents, which is left as it is, and what callers asked for of late.
+func (a *asking) confirmations(before, after *policy.Document, plans plansOf, d demand) []Confirmation {
+	if before == nil || after == nil {
+		return nil
+	}
+	a = a.clone()
 	if d.Known >= time.Second {
-		plans, err := readPlans(ctx, tx, d)
-		if err != nil {
-			return nil, err
-		}
 		a.belowPeaks(before, after, plans, d)
 	}
-	return a.list(), nil
+	return a.list()
 }
 
 // openings asks about what no longer refuses.

@@ -37,6 +37,7 @@ type core struct {
 	document string // digest of the document alone
 	before   *policy.Document
 	changes  []policy.Change
+	asked    *asking // by the documents alone
 	mine     []policy.Change
 	theirs   []policy.Change
 	clashes  []string
@@ -159,6 +160,7 @@ func (s *Policies) coreOn(ctx context.Context, d Draft, base, head Version) (*co
 		c.document = policy.DigestOf(c.doc.Canonical())
 		c.digest = contentDigest(c.document, d.Tests)
 		c.changes = policy.Diff(c.before, c.doc)
+		c.asked = askedOf(c.before, c.doc, c.changes)
 		if err := s.threeWay(c, base, head); err != nil {
 			return nil, err
 		}

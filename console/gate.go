@@ -19,11 +19,13 @@ type gate struct {
 	before  *policy.Document
 	running *Rollout // that the publication ends
 	actor   Actor
+	changes []RatedChange
+	asked   []Confirmation
 }
 
 // pass lets a publication through, or says what it lacks, and returns what it
 // rests on. It runs under the head's lock: what it reads holds until the commit.
-func (s *Policies) pass(ctx context.Context, tx Tx, g gate, changes []RatedChange) (Proof, error) {
+func (s *Policies) pass(ctx context.Context, tx Tx, g gate) (Proof, error) {
 	proof := Proof{Digest: g.pre.digest, Tests: boundedResults(g.pre.results), Draft: g.p.draft.ID, DraftName: g.p.draft.Name}
 	if g.p.scheduled != nil {
 		proof.Scheduled = &g.p.scheduled.At
@@ -37,7 +39,7 @@ func (s *Policies) pass(ctx context.Context, tx Tx, g gate, changes []RatedChang
 		return proof, err
 	}
 	proof.Approvals = have
-	facts := ruleFacts{changes: changes, before: g.before, after: g.pre.doc, failing: failing(g.pre.results) > 0}
+	facts := ruleFacts{changes: g.changes, before: g.before, after: g.pre.doc, failing: failing(g.pre.results) > 0}
 	missing, excused := facts.needed(rules, len(have))
 	blocked := g.p.rollbackOf == 0 && facts.failing && !excused
 	if g.p.o.BreakGlass == nil {
@@ -50,10 +52,7 @@ func (s *Policies) pass(ctx context.Context, tx Tx, g gate, changes []RatedChang
 	} else if len(missing) > 0 || blocked || g.running != nil || g.pre.behind {
 		proof.BreakGlass, proof.Missing = g.p.o.BreakGlass.Reason, missing
 	}
-	asked, err := s.confirmations(ctx, tx, g.before, g.pre.doc, g.pre.demand)
-	if err != nil {
-		return proof, err
-	}
+	asked := g.asked
 	if g.p.rollbackOf > 0 {
 		asked, _ = typed(asked)
 	} else if g.p.o.ConfirmTypedOnly {
@@ -64,7 +63,7 @@ func (s *Policies) pass(ctx context.Context, tx Tx, g gate, changes []RatedChang
 	}
 	proof.Confirmed = asked
 	if g.p.draft.ID != "" {
-		t, err := tx.NewestTrial(ctx, g.p.draft.ID, policy.DigestOf(g.pre.doc.Canonical()))
+		t, err := tx.NewestTrial(ctx, g.p.draft.ID, policy.DigestOf(g.pre.body))
 		if err != nil && !IsNotFound(err) {
 			return proof, err
 		}

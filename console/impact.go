@@ -98,11 +98,7 @@ func rated(in []policy.Change) []RatedChange {
 }
 
 // rate says whom changes concern, as of now, and puts the riskiest first.
-func (s *Policies) rate(ctx context.Context, tx Tx, changes []policy.Change, before, after *policy.Document, d demand) ([]RatedChange, error) {
-	plans, err := readPlans(ctx, tx, d)
-	if err != nil {
-		return nil, err
-	}
+func rate(changes []policy.Change, before, after *policy.Document, plans plansOf, d demand) []RatedChange {
 	out := rated(changes)
 	facts := ruleFacts{changes: out, before: before, after: after}
 	uses := usersOf(after)
@@ -110,7 +106,7 @@ func (s *Policies) rate(ctx context.Context, tx Tx, changes []policy.Change, bef
 		out[i].Impact = facts.impact(out[i], plans, uses, d)
 	}
 	slices.SortStableFunc(out, func(a, b RatedChange) int { return riskOrder(a.Risk) - riskOrder(b.Risk) })
-	return out, nil
+	return out
 }
 
 func riskOrder(risk string) int {

@@ -63,6 +63,7 @@ func (s *Policies) Rollback(ctx context.Context, actor Actor, n int64, o Publish
 // prepared is what a publication knows before its transaction.
 type prepared struct {
 	doc     *policy.Document
+	body    []byte // canonical
 	report  policy.Report
 	tests   string
 	digest  string // of document and tests
@@ -139,7 +140,8 @@ func (s *Policies) prepare(ctx context.Context, p publication) (pre prepared, er
 			return pre, err
 		}
 	}
-	pre.digest = contentDigest(policy.DigestOf(pre.doc.Canonical()), pre.tests)
+	pre.body = pre.doc.Canonical()
+	pre.digest = contentDigest(policy.DigestOf(pre.body), pre.tests)
 	if pre.report.OK() { // else it is refused anyway
 		if pre.results, err = s.testsOf(ctx, p, pre); err != nil {
 			return pre, err
@@ -202,12 +204,19 @@ func (s *Policies) publishIn(ctx context.Context, tx Tx, actor Actor, p publicat
 	if !report.OK() {
 		return Version{}, invalidDocument(report)
 	}
-	v, err := s.newVersion(ctx, tx, actor, p, pre, head, headDoc)
+	plans, err := readPlans(ctx, tx, pre.demand)
 	if err != nil {
 		return Version{}, err
 	}
-	g := gate{p: p, pre: pre, head: head, before: headDoc, running: running, actor: actor}
-	if v.Proof, err = s.pass(ctx, tx, g, v.Changes); err != nil {
+	v, err := s.newVersion(ctx, tx, actor, p, pre, head)
+	if err != nil {
+		return Version{}, err
+	}
+	changes := policy.Diff(headDoc, pre.doc)
+	v.Changes = rate(changes, headDoc, pre.doc, plans, pre.demand)
+	g := gate{p: p, pre: pre, head: head, before: headDoc, running: running, actor: actor, changes: v.Changes}
+	g.asked = askedOf(headDoc, pre.doc, changes).confirmations(headDoc, pre.doc, plans, pre.demand)
+	if v.Proof, err = s.pass(ctx, tx, g); err != nil {
 		return Version{}, err
 	}
 	return v, s.store(ctx, tx, actor, p, pre, head, v)
@@ -242,22 +251,20 @@ func (s *Policies) mayFollow(ctx context.Context, tx Tx, p publication, head Ver
 	return running, err
 }
 
-// newVersion is the version that a publication would make, without its proof.
-func (s *Policies) newVersion(ctx context.Context, tx Tx, actor Actor, p publication, pre prepared, head Version, headDoc *policy.Document) (Version, error) {
+// newVersion is the version that a publication would make, without changes and proof.
+func (s *Policies) newVersion(ctx context.Context, tx Tx, actor Actor, p publication, pre prepared, head Version) (Version, error) {
 	highest, err := tx.HighestVersion(ctx)
 	if err != nil {
 		return Version{}, err
 	}
-	body := pre.doc.Canonical()
 	v := Version{
-		Number: pre.others.next(max(head.Number, highest)), Digest: policy.DigestOf(body), Parent: head.Digest, Body: body, Note: p.o.Note,
+		Number: pre.others.next(max(head.Number, highest)), Digest: policy.DigestOf(pre.body), Parent: head.Digest, Body: pre.body, Note: p.o.Note,
 		Author: actor.Name, AuthorID: actor.ID, Kind: KindPublish, CreatedAt: s.d.now(), Tests: pre.tests,
 	}
 	if p.rollbackOf > 0 {
 		v.Kind, v.RollbackOf = KindRollback, p.rollbackOf
 	}
-	v.Changes, err = s.rate(ctx, tx, policy.Diff(headDoc, pre.doc), headDoc, pre.doc, pre.demand)
-	return v, err
+	return v, nil
 }
 
 // store writes the version, the head or the canary, the outbox row and the event,

@@ -73,12 +73,12 @@ func (s *Policies) readyIn(ctx context.Context, tx Tx, r *Readiness, c *core) (e
 		return err
 	}
 	d := s.demandNow()
-	if r.Changes, err = s.rate(ctx, tx, c.changes, c.before, c.doc, d); err != nil {
+	plans, err := readPlans(ctx, tx, d)
+	if err != nil {
 		return err
 	}
-	if r.Confirmations, err = s.confirmations(ctx, tx, c.before, c.doc, d); err != nil {
-		return err
-	}
+	r.Changes = rate(c.changes, c.before, c.doc, plans, d)
+	r.Confirmations = c.asked.confirmations(c.before, c.doc, plans, d)
 	if err := s.readyApprovals(ctx, tx, r, c); err != nil {
 		return err
 	}
