@@ -282,7 +282,7 @@ func (d *differ) limit(path string, in limitList, b, a Limit) {
 
 // sameLimit is the quick way past the limits that did not change, which are nearly all.
 func sameLimit(a, b Limit) bool {
-	ends := a.ExpiresAt == b.ExpiresAt || (a.ExpiresAt != nil && b.ExpiresAt != nil && *a.ExpiresAt == *b.ExpiresAt)
+	ends := a.ExpiresAt == b.ExpiresAt || (a.ExpiresAt != nil && b.ExpiresAt != nil && a.ExpiresAt.Equal(*b.ExpiresAt))
 	a.ExpiresAt, b.ExpiresAt = nil, nil
 	return ends && a == b
 }

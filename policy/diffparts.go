@@ -139,6 +139,8 @@ func (q *Quota) perDay() float64 {
 // days is about how long a period is: far longer than any other for one that never ends.
 func (p QuotaPeriod) days() int64 {
 	switch p {
+	case PeriodDay:
+		return 1
 	case PeriodWeek:
 		return 7
 	case PeriodMonth:

@@ -43,9 +43,9 @@ func BenchmarkLarge(b *testing.B) {
 		name string
 		run  func()
 	}{
-		{"ParseJSON", func() { Parse(json) }},
-		{"ParseYAML", func() { Parse(yaml) }},
-		{"Validate", func() { Validate(d) }},
+		{"ParseJSON", func() { _, _ = Parse(json) }},
+		{"ParseYAML", func() { _, _ = Parse(yaml) }},
+		{"Validate", func() { _ = Validate(d) }},
 		{"Compile", func() { _, _ = Compile(d) }},
 		{"Canonical", func() { d.Canonical() }},
 		{"YAML", func() { d.YAML() }},
@@ -61,5 +61,49 @@ func BenchmarkLarge(b *testing.B) {
 				c.run()
 			}
 		})
+	}
+}
+
+// Looking for patterns that cannot be told apart takes a few steps a route, and not
+// one for each pair of routes: the bound on such work is for hostile documents.
+func TestValidate_LooksForConflictsInAFewStepsARoute(t *testing.T) {
+	t.Parallel()
+	steps := func(n int) int {
+		d, tree, spent := largest(n), newRouter(), 0
+		for i, r := range d.Routes {
+			p, err := parsePattern(r.Match[0])
+			if err != nil {
+				t.Fatal(err)
+			}
+			p.route, p.order = i, i
+			_, left := tree.conflict(p, conflictsWork)
+			spent += conflictsWork - left
+			tree.add(p)
+		}
+		return spent
+	}
+	if few, many := steps(100)/100, steps(maxRoutes)/maxRoutes; many > 2*few || many > 20 {
+		t.Errorf("%d steps a route of 100 routes, %d of %d", few, many, maxRoutes)
+	}
+}
+
+// The largest document there may be is read, compiled, compared and merged whole.
+func TestLargest_IsComparedAndMergedWhole(t *testing.T) {
+	t.Parallel()
+	d := largest(maxRoutes)
+	mine, theirs := edited(d, 0), edited(d, 1)
+	if _, err := Compile(d); err != nil {
+		t.Fatal(err)
+	}
+	const edits = 2 // of a route: its rate and its cost
+	if got, want := len(Diff(d, mine)), edits*((maxRoutes+2)/3); got != want {
+		t.Errorf("%d changes, want %d", got, want)
+	}
+	merged, clashes := Merge(d, mine, theirs)
+	if len(clashes) != 0 {
+		t.Fatalf("%d clashes", len(clashes))
+	}
+	if got, want := len(Diff(d, merged)), edits*((maxRoutes+2)/3+(maxRoutes+1)/3); got != want {
+		t.Errorf("%d changes of both, want %d", got, want)
 	}
 }
