@@ -15,8 +15,9 @@ DEMO_FLAGS   ?=
 BENCH_FLAGS  ?=
 STEPS        ?= 100000
 FAULT_ROUNDS ?= 3
+ENTRIES      ?= 10000000
 
-.PHONY: help demo build test verify lint gen deps prove steps faults bench e2e-12 fuzz race vuln clean go
+.PHONY: help demo build test verify lint gen deps prove steps faults simulate bench e2e-12 fuzz race vuln clean go
 
 help: ## this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -72,6 +73,9 @@ faults: go ## break Redis, Sentinel, Cluster and gateways in every way of the te
 	@sh scripts/deps.sh pg redis
 	HEADGATE_FAULTS=long $(GO) test -count=$(FAULT_ROUNDS) -timeout=60m -parallel=2 -run '_R[0-9]+_|_I[0-9]+_|Sentinel|Cluster' ./limiter/... ./policy/feed ./gateway/... ./cmd/headgate
 	HEADGATE_FAULTS=long $(GO) test -count=1 -timeout=60m -parallel=2 -v ./internal/e2e
+
+simulate: go ## replay a log of ENTRIES decisions (10 million) under two policies, and print how long it takes
+	$(GO) test -run '^$$' -bench Simulate -benchtime 1x -timeout=30m ./replay -entries $(ENTRIES)
 
 # What Envoy's door is measured beside: the rate limit service of the Envoy project.
 RATELIMIT := v1.4.1-0.20260122083618-3fb702589d36
