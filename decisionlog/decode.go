@@ -25,6 +25,11 @@ func Decode(body []byte) (*Batch, error) {
 	if err != nil {
 		return nil, err
 	}
+	return r.all()
+}
+
+// all is the batch with its entries.
+func (r *Reader) all() (*Batch, error) {
 	b := r.Batch()
 	b.Body, b.Entries = nil, make([]Entry, 0, r.Len())
 	for r.Next() {
@@ -100,11 +105,20 @@ func (t *Texts) Open(body []byte) (*Reader, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrBatch, err)
 	}
+	r, err := t.openMessage(raw)
+	if err != nil {
+		return nil, err
+	}
+	r.head.Body = body
+	return r, nil
+}
+
+// openMessage opens a batch that is not compressed any more.
+func (t *Texts) openMessage(raw []byte) (*Reader, error) {
 	r := &Reader{}
 	if err := r.open(raw, t); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrBatch, err)
 	}
-	r.head.Body = body
 	return r, nil
 }
 
@@ -174,107 +188,6 @@ func (r *Reader) number(field protowire.Number, v uint64) error {
 	return nil
 }
 
-// tables reads the tables. None may be longer than the batch can use: each entry
-// brings at most one of each.
-func (r *Reader) tables(texts *Texts) error {
-	if len(r.columns[fieldReplica]) > maxText || len(r.columns[fieldBoot]) > maxText {
-		return errors.New("the replica's name is too long")
-	}
-	r.head.Replica, r.head.Boot = texts.of(r.columns[fieldReplica]), texts.of(r.columns[fieldBoot])
-	if err := r.readTexts(texts); err != nil {
-		return err
-	}
-	var err error
-	if r.callers, err = r.tuples(fieldCallers); err != nil {
-		return err
-	}
-	if r.targets, err = r.tuples(fieldTargets); err != nil {
-		return err
-	}
-	if err := r.readValues(); err != nil {
-		return err
-	}
-	return r.readResults()
-}
-
-// maxTexts is how many texts so many entries can have: ten of their own and, all
-// together, a pair for each value.
-func maxTexts(entries int) int { return entries*10 + min(entries*maxValues, maxPairs)*2 + 1 }
-
-func (r *Reader) readTexts(known *Texts) error {
-	blob := r.columns[fieldTexts]
-	r.texts = append(make([]string, 0, min(r.left*2, len(blob))+1), "")
-	for len(blob) > 0 {
-		size, n := binary.Uvarint(blob)
-		if n <= 0 || size == 0 || size > maxText || size > uint64(len(blob)-n) {
-			return fmt.Errorf("text %d is empty, cut off or longer than %d bytes", len(r.texts), maxText)
-		}
-		if len(r.texts) >= maxTexts(r.left) {
-			return errors.New("more texts than entries can have")
-		}
-		r.texts = append(r.texts, known.of(blob[n:n+int(size)])) //nolint:gosec // bounded above
-		blob = blob[n+int(size):]                                //nolint:gosec // the same
-	}
-	return nil
-}
-
-func (r *Reader) tuples(field protowire.Number) ([][4]string, error) {
-	c := column{rest: r.columns[field]}
-	out := make([][4]string, 0, min(r.left, len(c.rest)/4))
-	for len(c.rest) > 0 {
-		if len(out) == r.left {
-			return nil, fmt.Errorf("table %d has more than %d entries", field, r.left)
-		}
-		var t [4]string
-		for i := range t {
-			t[i] = c.text(r.texts)
-		}
-		if c.bad {
-			return nil, fmt.Errorf("table %d cannot be read", field)
-		}
-		out = append(out, t)
-	}
-	return out, nil
-}
-
-func (r *Reader) readValues() error {
-	c := column{rest: r.columns[fieldValues]}
-	r.values = append(r.values, nil)
-	pairs := uint64(0)
-	for len(c.rest) > 0 {
-		n := c.next()
-		if pairs += n; n < 1 || n > maxValues || len(r.values) > r.left || pairs > maxPairs {
-			return fmt.Errorf("values %d: %d of them", len(r.values), n)
-		}
-		values := make(map[string]string, n)
-		for range n {
-			name := c.text(r.texts)
-			values[name] = c.text(r.texts)
-		}
-		if c.bad || uint64(len(values)) != n {
-			return fmt.Errorf("values %d cannot be read", len(r.values))
-		}
-		r.values = append(r.values, values)
-	}
-	return nil
-}
-
-func (r *Reader) readResults() error {
-	c := column{rest: r.columns[fieldResults]}
-	r.results = make([]readResult, 0, min(r.left, len(c.rest)/6))
-	for len(c.rest) > 0 {
-		if len(r.results) == r.left {
-			return fmt.Errorf("table %d has more than %d entries", fieldResults, r.left)
-		}
-		v := readResult{flags: c.next(), policy: c.signed(), cost: c.signed(), hits: c.signed(), reason: c.text(r.texts), limit: c.text(r.texts)}
-		if c.bad || v.flags >= flagsEnd || v.flags&3 == 0 {
-			return fmt.Errorf("result %d cannot be read", len(r.results))
-		}
-		r.results = append(r.results, v)
-	}
-	return nil
-}
-
 // Batch is the batch without its entries.
 func (r *Reader) Batch() Batch { return r.head }
 
@@ -301,31 +214,41 @@ func (r *Reader) Next() bool {
 		at = r.head.From
 	}
 	r.left--
+	if !r.point() {
+		r.err = fmt.Errorf("%w: entry %d from the end points nowhere", ErrBatch, r.left)
+		return false
+	}
+	e.At, e.Seq = at+protowire.DecodeZigZag(r.next(fieldAt)), seq+protowire.DecodeZigZag(r.next(fieldSeqs))
+	return r.err == nil
+}
+
+// point makes the entry of what it points to in the tables, without its time and
+// number.
+func (r *Reader) point() bool {
 	caller, ok1 := pick(r.callers, r.next(fieldCaller))
 	target, ok2 := pick(r.targets, r.next(fieldTarget))
 	values, ok3 := pick(r.values, r.next(fieldValue))
 	result, ok4 := pick(r.results, r.next(fieldResult))
 	order := r.next(fieldOrders)
 	if !ok1 || !ok2 || !ok3 || !ok4 || order > 1<<32-1 {
-		r.err = fmt.Errorf("%w: entry %d from the end points nowhere", ErrBatch, r.left)
 		return false
 	}
-	*e = Entry{
-		Kind: Kind(result.flags & 3), At: at + protowire.DecodeZigZag(r.next(fieldAt)), Seq: seq + protowire.DecodeZigZag(r.next(fieldSeqs)),
-		Order: int32(uint32(order)), Tenant: caller[0], Credential: caller[1], User: caller[2], IP: caller[3], //nolint:gosec // as it was written
+	flags := result.flags
+	r.entry = Entry{
+		Kind: Kind(flags & 3), Order: int32(uint32(order)), //nolint:gosec // as it was written
+		Tenant: caller[0], Credential: caller[1], User: caller[2], IP: caller[3],
 		Method: target[0], Host: target[1], Path: target[2], Route: target[3], Values: *values,
 		Policy: result.policy, Cost: result.cost, Hits: result.hits, Reason: result.reason, Limit: result.limit,
-		Allowed: result.flags&flagAllowed != 0, Degraded: result.flags&flagDegraded != 0, Cached: result.flags&flagCached != 0,
-		Leased: result.flags&flagLeased != 0, Priced: result.flags&flagPriced != 0, Renewed: result.flags&flagRenewed != 0,
-		ByUser: result.flags&flagByUser != 0,
+		Allowed: flags&flagAllowed != 0, Degraded: flags&flagDegraded != 0, Cached: flags&flagCached != 0, Leased: flags&flagLeased != 0,
+		Priced: flags&flagPriced != 0, Renewed: flags&flagRenewed != 0, ByUser: flags&flagByUser != 0,
 	}
-	if result.flags&flagWait != 0 {
-		e.Wait = int64(r.next(fieldWaits)) //nolint:gosec // as it was written
+	if flags&flagWait != 0 {
+		r.entry.Wait = int64(r.next(fieldWaits)) //nolint:gosec // as it was written
 	}
-	if result.flags&flagRef != 0 {
-		e.Ref = r.ref()
+	if flags&flagRef != 0 {
+		r.entry.Ref = r.ref()
 	}
-	return r.err == nil
+	return true
 }
 
 // pick is an entry of a table.
@@ -370,35 +293,4 @@ func (r *Reader) finish() error {
 		}
 	}
 	return nil
-}
-
-// column reads a table's numbers.
-type column struct {
-	rest []byte
-	bad  bool
-}
-
-func (c *column) next() uint64 {
-	v, n := binary.Uvarint(c.rest)
-	if n <= 0 {
-		c.bad, c.rest = true, nil
-		return 0
-	}
-	c.rest = c.rest[n:]
-	return v
-}
-
-func (c *column) signed() int64 {
-	v := int64(c.next()) //nolint:gosec // as it was written
-	c.bad = c.bad || v < 0
-	return v
-}
-
-func (c *column) text(texts []string) string {
-	at := c.next()
-	if at >= uint64(len(texts)) {
-		c.bad = true
-		return ""
-	}
-	return texts[at]
 }

@@ -79,8 +79,7 @@ func Encode(b *Batch) ([]byte, error) {
 	if !pairsFit(b.Entries) {
 		return nil, fmt.Errorf("%w: more values than one batch can have", ErrTooLarge)
 	}
-	w := writer{texts: map[string]uint64{"": 0}, callers: map[[4]uint64]uint64{}, targets: map[[4]uint64]uint64{}, results: map[result]uint64{}, values: map[string]uint64{}}
-	raw := w.batch(b)
+	raw := message(b)
 	if len(raw) > MaxDecoded {
 		return nil, fmt.Errorf("%w: %d bytes, at most %d", ErrTooLarge, len(raw), MaxDecoded)
 	}
@@ -93,6 +92,15 @@ func Encode(b *Batch) ([]byte, error) {
 		return nil, fmt.Errorf("%w: %d bytes compressed, at most %d", ErrTooLarge, len(out), MaxCompressed)
 	}
 	return out, nil
+}
+
+// message is the batch before it is compressed.
+func message(b *Batch) []byte {
+	w := writer{
+		texts: map[string]uint64{"": 0}, callers: map[[4]uint64]uint64{}, targets: map[[4]uint64]uint64{},
+		results: map[result]uint64{}, values: map[string]uint64{},
+	}
+	return w.batch(b)
 }
 
 // Bounds on identifiers: of one entry, and of all tables of a batch. Each of them

@@ -121,8 +121,8 @@ type Verdict struct {
 	// settleID names the settlement: of us, for a request id may be the caller's.
 	settleID string
 	recorded logEntry
-	drawn *drawing // that Limits lie in; nil: nothing was asked
-	room  *drawing // of a verdict that is used again
+	drawn    *drawing // that Limits lie in; nil: nothing was asked
+	room     *drawing // of a verdict that is used again
 }
 
 // refuse turns the verdict into the refusal named by code.
