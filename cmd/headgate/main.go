@@ -8,6 +8,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -35,6 +36,7 @@ type cli struct {
 	Gateway  gatewayCmd  `cmd:"" help:"Run one gateway: reverse proxy, forward-auth, JSON decisions, Envoy's services, metrics."`
 	Migrate  migrateCmd  `cmd:"" help:"Bring the database schema up to date."`
 	User     userCmd     `cmd:"" help:"Create operators and their API tokens."`
+	Policy   policyCmd   `cmd:"" help:"Policy as a file: check, compare, test, publish, simulate; for editors and CI."`
 	Keys     keysCmd     `cmd:"" help:"Make the key pair that signs policy and directory."`
 	Demo     demoCmd     `cmd:"" help:"Run everything on this machine, with sample tenants and traffic."`
 	Upstream upstreamCmd `cmd:"" hidden:"" help:"Run the demo's upstream."`
@@ -47,7 +49,8 @@ func main() {
 }
 
 // run is main with its inputs; it returns the exit status: 0, 1 for a failure,
-// 2 for a command line that cannot be understood.
+// 2 for a command line that cannot be understood or a policy that has problems,
+// 3 for one that is not in force everywhere.
 func run(args, env []string, stdout, stderr io.Writer) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -85,9 +88,18 @@ func run(args, env []string, stdout, stderr io.Writer) int {
 	}
 	if err := command.Run(); err != nil {
 		_, _ = fmt.Fprintln(stderr, "headgate:", err)
-		return 1
+		return statusOf(err)
 	}
 	return 0
+}
+
+// statusOf is the exit status of a command that failed: 1, unless the error has
+// one of its own.
+func statusOf(err error) int {
+	if e, ok := errors.AsType[*exitError](err); ok {
+		return e.status
+	}
+	return 1
 }
 
 // commandName is the subcommand in args, for a hint.

@@ -185,7 +185,7 @@ func (a *API) validatePolicy(ctx context.Context, in *validateIn) (*Body[Report]
 	}
 	defer release()
 	_, report := a.Policies.Validate(ctx, in.Body.Document.source)
-	return &Body[Report]{Report{Problems: policyProblems(report.Problems), Warnings: policyProblems(report.Warnings)}}, nil
+	return &Body[Report]{Report{Problems: PolicyProblems(report.Problems), Warnings: PolicyProblems(report.Warnings)}}, nil
 }
 
 func (a *API) testPolicy(ctx context.Context, in *testIn) (*Body[testRun], error) {
@@ -214,7 +214,7 @@ func (a *API) testPolicy(ctx context.Context, in *testIn) (*Body[testRun], error
 	}
 	defer release()
 	doc, report := a.Policies.Validate(ctx, src)
-	out := testRun{Problems: policyProblems(report.Problems), TestProblems: []PolicyProblem{}, Warnings: []PolicyProblem{}, Results: []scenario.Result{}}
+	out := testRun{Problems: PolicyProblems(report.Problems), TestProblems: []PolicyProblem{}, Warnings: []PolicyProblem{}, Results: []scenario.Result{}}
 	if doc == nil || !report.OK() {
 		return &Body[testRun]{out}, nil
 	}
@@ -222,7 +222,7 @@ func (a *API) testPolicy(ctx context.Context, in *testIn) (*Body[testRun], error
 	if err != nil {
 		return nil, err
 	}
-	out.TestProblems, out.Warnings = policyProblems(suite.Problems), policyProblems(suite.Warnings)
+	out.TestProblems, out.Warnings = PolicyProblems(suite.Problems), PolicyProblems(suite.Warnings)
 	out.Results = append(out.Results, results...)
 	out.Passed = suite.OK() && !slices.ContainsFunc(results, func(r scenario.Result) bool { return !r.Passed })
 	return &Body[testRun]{out}, nil

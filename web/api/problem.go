@@ -160,7 +160,7 @@ func fromConsole(err error) *Problem {
 func (p *Problem) detail(ce *console.Error) bool {
 	switch d := ce.Detail.(type) {
 	case policy.Report:
-		p.Problems, p.Warnings = policyProblems(d.Problems), policyProblems(d.Warnings)
+		p.Problems, p.Warnings = PolicyProblems(d.Problems), PolicyProblems(d.Warnings)
 		p.as(codeInvalidPolicy)
 		if len(ce.Fields) > 0 && ce.Fields[0].Field == "tests" {
 			p.as(codeInvalidTests)
@@ -195,7 +195,8 @@ const (
 	codeStaleDraft    = "stale-draft"
 )
 
-func policyProblems(in []policy.Problem) []PolicyProblem {
+// PolicyProblems are problems as the API tells them; never nil.
+func PolicyProblems(in []policy.Problem) []PolicyProblem {
 	out := make([]PolicyProblem, 0, len(in))
 	for _, p := range in {
 		out = append(out, PolicyProblem{Path: p.Path, Line: p.Line, Message: p.Message})

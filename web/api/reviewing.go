@@ -77,8 +77,8 @@ type Readiness struct {
 func readinessOf(r console.Readiness) Readiness {
 	out := Readiness{
 		Draft: draftInList(r.Draft), HeadVersion: r.Head.Number, Digest: r.Digest, Blocked: r.Blocked(), Stale: r.Stale(),
-		Problems: policyProblems(r.Report.Problems), Warnings: policyProblems(r.Report.Warnings), Changes: orEmpty(r.Changes),
-		TestResults: orEmpty(r.Tests), TestProblems: policyProblems(r.TestProblems.Problems), TestsPending: r.TestsUnknown, TestsExcused: r.TestsExcused,
+		Problems: PolicyProblems(r.Report.Problems), Warnings: PolicyProblems(r.Report.Warnings), Changes: orEmpty(r.Changes),
+		TestResults: orEmpty(r.Tests), TestProblems: PolicyProblems(r.TestProblems.Problems), TestsPending: r.TestsUnknown, TestsExcused: r.TestsExcused,
 		Confirmations: orEmpty(r.Confirmations), Approvals: orEmpty(r.Approvals), Voided: r.Voided, Needed: orEmpty(r.Needed),
 		Comments: listOf(r.Comments, "", commentOf).Items,
 	}
