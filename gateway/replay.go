@@ -154,15 +154,16 @@ func (r *Replayer) End(k *Kept) error {
 	return nil
 }
 
-// Settle corrects what was charged to the real cost.
-func (r *Replayer) Settle(k *Kept, cost int64) error {
+// Settle corrects what was charged to the real cost, and reports whether something was
+// given back.
+func (r *Replayer) Settle(k *Kept, cost int64) (back bool, err error) {
 	if k.spent == nil || cost == k.reserve {
-		return nil
+		return false, nil
 	}
 	if err := r.g.limiter.Settle(context.Background(), "", k.spent, cost-k.reserve); err != nil {
-		return fmt.Errorf("settle: %w", err)
+		return false, fmt.Errorf("settle: %w", err)
 	}
-	return nil
+	return cost < k.reserve, nil
 }
 
 // DecidingLimit is the id of the limit that refused; "" when none did.

@@ -161,14 +161,17 @@ func TestReplayer_PlacesComeBackAndCostsAreCorrected(t *testing.T) {
 	if err := r.End(&one); err != nil || one.Holds() || one.Empty() {
 		t.Errorf("%v; holds %t", err, one.Holds())
 	}
-	if err := r.Settle(&one, 60); err != nil { // 55 more than reserved
-		t.Fatal(err)
+	if back, err := r.Settle(&one, 60); err != nil || back { // 55 more than reserved
+		t.Fatal(back, err)
 	}
 	if v := r.ask(aReport, logged(nil), 0); v.Allowed || v.DecidingLimit() != "route:report.own" {
 		t.Errorf("after a settlement: %+v", v)
 	}
-	if err := r.Settle(&two, 5); err != nil {
-		t.Error(err)
+	if back, err := r.Settle(&two, 5); err != nil || back {
+		t.Error(back, err)
+	}
+	if back, err := r.Settle(&two, 4); err != nil || !back {
+		t.Error(back, err)
 	}
 }
 

@@ -324,3 +324,27 @@ func TestCompare_AnEmptyLogChangesNothing(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 }
+
+// A gateway that has not heard of a refund goes on refusing for a moment; the replay
+// refuses what it refused.
+func TestCompare_FollowsARefusalFromBeforeARefund(t *testing.T) {
+	t.Parallel()
+	doc := strings.Replace(testPolicy, "uses: [search]", "uses: [search]\n    cost: {reserve: 4, settle_header: X-Cost}", 1)
+	d := documentOf(t, doc)
+	ask := func(afterMillis int64, ref uint64, allowed, cached bool) decisionlog.Entry {
+		e := search("ten_a", afterMillis)
+		e.Cost, e.Ref, e.Allowed, e.Cached = 4, ref, allowed, cached
+		if !allowed {
+			e.Reason, e.Limit = "limit", "shared:search"
+		}
+		return e
+	}
+	settle := decisionlog.Entry{Kind: decisionlog.KindSettle, At: start + 2000, Ref: 1}
+	for after, want := range map[int64]int64{900: 0, 1500: 1} {
+		log := logOf(ask(0, 1, true, false), ask(1, 0, false, false), settle, ask(after, 0, false, true))
+		got, err := replay.Engine{}.Compare(t.Context(), d, d, log, onPlan("pro", "ten_a"), nil)
+		if err != nil || got.Differs != want || got.Both.Refused != 2-want {
+			t.Errorf("after %d ms: %v, %+v", after, err, got)
+		}
+	}
+}

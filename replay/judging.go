@@ -14,17 +14,20 @@ import (
 // judging says what of two documents a log can tell, before it is read.
 type judging struct {
 	without map[string]bool // ids of limits that are left out of the replay
+	crowded map[string]bool // ids of limits whose buckets several subjects fill
 	queried map[string]bool // routes of the live document that compute their cost
 	notes   []string
 }
 
 func newJudging(live, draft *policy.Compiled, sample uint32) *judging {
-	j := &judging{without: map[string]bool{}, queried: map[string]bool{}}
+	j := &judging{without: map[string]bool{}, crowded: map[string]bool{}, queried: map[string]bool{}}
 	for _, r := range live.Routes {
 		j.queried[r.Name] = r.Route.GraphQL != nil
 	}
-	if sample < decisionlog.Whole {
-		j.sampled(live, draft)
+	j.crowds(live, draft)
+	if ids := slices.Sorted(maps.Keys(j.crowded)); sample < decisionlog.Whole && len(ids) > 0 {
+		j.without = maps.Clone(j.crowded) // of what fills them the log has a part
+		j.note("The log holds a sample of the callers, so limits that count over several of them cannot be judged and are left out: %s.", listed(ids))
 	}
 	j.unknownPlaces(live, draft)
 	j.unknownUsers(live, draft)
@@ -42,9 +45,8 @@ func (j *judging) note(format string, args ...any) {
 	}
 }
 
-// sampled leaves out the limits that count over more subjects than one: of the others
-// the log has a part only.
-func (j *judging) sampled(documents ...*policy.Compiled) {
+// crowds finds the limits that count over more subjects than one.
+func (j *judging) crowds(documents ...*policy.Compiled) {
 	for _, c := range documents {
 		for _, r := range c.Routes {
 			lists := [][]policy.CompiledLimit{c.Global, r.Limits}
@@ -55,21 +57,18 @@ func (j *judging) sampled(documents ...*policy.Compiled) {
 			}
 			for _, list := range lists {
 				for i := range list {
-					j.whole(list[i].ID, list[i].Dimensions, r.Route.Identity)
+					j.crowd(list[i].ID, list[i].Dimensions, r.Route.Identity)
 				}
 			}
 			if r.Concurrency != nil {
-				j.whole(r.Concurrency.ID, r.Concurrency.Dimensions, r.Route.Identity)
+				j.crowd(r.Concurrency.ID, r.Concurrency.Dimensions, r.Route.Identity)
 			}
 		}
 	}
-	if ids := slices.Sorted(maps.Keys(j.without)); len(ids) > 0 {
-		j.note("The log holds a sample of the callers, so limits that count over several of them cannot be judged and are left out: %s.", listed(ids))
-	}
 }
 
-// whole leaves a limit out unless each of its buckets is filled by one subject alone.
-func (j *judging) whole(id string, dimensions []policy.Dimension, identity policy.Identity) {
+// crowd notes a limit unless each of its buckets is filled by one subject alone.
+func (j *judging) crowd(id string, dimensions []policy.Dimension, identity policy.Identity) {
 	has := func(kinds ...policy.DimensionKind) bool {
 		return slices.ContainsFunc(dimensions, func(d policy.Dimension) bool { return slices.Contains(kinds, d.Kind) })
 	}
@@ -84,7 +83,7 @@ func (j *judging) whole(id string, dimensions []policy.Dimension, identity polic
 		ok = has(policy.DimensionIP, policy.DimensionTenant, policy.DimensionCredential)
 	}
 	if !ok {
-		j.without[id] = true
+		j.crowded[id] = true
 	}
 }
 

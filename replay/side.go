@@ -16,6 +16,9 @@ const (
 	maxOpen = 200_000
 	// openFor is how long one is remembered at least, in µs, when there are too many.
 	openFor = 3_600_000_000
+	// refundFor is for how long, in µs, a gateway may go on refusing by itself what a
+	// refund would admit, a little more than it does: another replica may have settled.
+	refundFor = 1_100_000
 )
 
 // outcome is a side's answer to one entry.
@@ -38,21 +41,23 @@ type side struct {
 	open     map[uint64]opened
 	places   places           // of requests whose end the log does not tell
 	lasted   map[string]lasts // by route, of the requests that ended
+	refunds  map[string]int64 // when a tenant last got something back
+	refund   int64            // when anyone did
 	guessed  int64            // ends that were assumed
 	dropped  int64            // requests under way that were forgotten
 }
 
 type opened struct {
-	at    int64
-	route string
-	kept  gateway.Kept
+	at            int64
+	tenant, route string
+	kept          gateway.Kept
 }
 
 // lasts is a mean.
 type lasts struct{ sum, n int64 }
 
 func newSide(c *policy.Compiled, j *judging, tenants Tenants) (*side, error) {
-	s := &side{judging: j, open: map[uint64]opened{}, lasted: map[string]lasts{}}
+	s := &side{judging: j, open: map[uint64]opened{}, lasted: map[string]lasts{}, refunds: map[string]int64{}}
 	known := map[string]policy.TenantRecord{}
 	var err error
 	s.replayer, err = newReplayer(c, &s.clock, func(id string) (policy.TenantRecord, bool) {
@@ -110,10 +115,35 @@ func (s *side) settled(e *decisionlog.Entry) error {
 	if !o.kept.Holds() {
 		delete(s.open, e.Ref)
 	}
-	return s.replayer.Settle(&o.kept, e.Cost)
+	if back, err := s.replayer.Settle(&o.kept, e.Cost); !back {
+		return err
+	}
+	s.refund = e.At
+	if len(s.refunds) >= maxTenants {
+		clear(s.refunds)
+	}
+	s.refunds[o.tenant] = e.At
+	return nil
+}
+
+// followed reports whether a refusal stands as the log has it: a gateway remembered one
+// from before a refund that it had not heard of. It spent nothing.
+func (s *side) followed(e *decisionlog.Entry) bool {
+	if !e.Cached || e.Allowed {
+		return false
+	}
+	last := s.refunds[e.Tenant]
+	if s.judging.crowded[e.Limit] {
+		last = s.refund
+	}
+	return last != 0 && e.At-last <= refundFor
 }
 
 func (s *side) decide(e *decisionlog.Entry, out *outcome) error {
+	if s.followed(e) {
+		*out = outcome{by: e.Limit, route: e.Route}
+		return nil
+	}
 	s.describe(e)
 	v := &s.verdict
 	s.replayer.Decide(&s.in, v)
@@ -151,7 +181,7 @@ func (s *side) keep(e *decisionlog.Entry, route string, kept gateway.Kept) error
 	if len(s.open) >= maxOpen {
 		s.forget(e.At)
 	}
-	s.open[e.Ref] = opened{e.At, route, kept}
+	s.open[e.Ref] = opened{e.At, e.Tenant, route, kept}
 	return nil
 }
 
