@@ -121,7 +121,7 @@ func DraftSimulate(p DraftSimulateProps) templ.Component {
 						return templ_7745c5c3_Err
 					}
 				}
-				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 8, "<div class=\"asks\">")
+				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 8, "<div class=\"asks top\">")
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
@@ -129,11 +129,11 @@ func DraftSimulate(p DraftSimulateProps) templ.Component {
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
-				templ_7745c5c3_Err = ui.Field(ui.FieldProps{Name: "from", Label: "From", Type: "datetime-local", Hint: "UTC, for “from … to …”", Value: p.Form.Raw("from"), Error: p.Form.Error("from"), Plain: true}).Render(ctx, templ_7745c5c3_Buffer)
+				templ_7745c5c3_Err = ui.Field(ui.FieldProps{Name: "from", Label: "From (UTC)", Type: "datetime-local", Hint: "for “from … to …”", Value: p.Form.Raw("from"), Error: p.Form.Error("from"), Plain: true}).Render(ctx, templ_7745c5c3_Buffer)
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
-				templ_7745c5c3_Err = ui.Field(ui.FieldProps{Name: "to", Label: "To", Type: "datetime-local", Hint: "UTC", Value: p.Form.Raw("to"), Error: p.Form.Error("to"), Plain: true}).Render(ctx, templ_7745c5c3_Buffer)
+				templ_7745c5c3_Err = ui.Field(ui.FieldProps{Name: "to", Label: "To (UTC)", Type: "datetime-local", Value: p.Form.Raw("to"), Error: p.Form.Error("to"), Plain: true}).Render(ctx, templ_7745c5c3_Buffer)
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}

@@ -77,6 +77,11 @@ type VersionProps struct {
 	Canary          *CanaryProps
 }
 
+// aside reports whether anything stands beside the gateways.
+func (p VersionProps) aside() bool {
+	return p.Canary != nil || p.CanPublish && p.RollbackTo > 0 || len(p.Proof) > 0
+}
+
 // CanaryProps is a canary: who has it, what is watched, how it ended.
 type CanaryProps struct {
 	Version, Base, Successor int64

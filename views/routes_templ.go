@@ -131,7 +131,7 @@ func RouteList(p RouteListProps) templ.Component {
 					return templ_7745c5c3_Err
 				}
 			} else {
-				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 5, "<form method=\"get\" class=\"panel pad\" id=\"trace\"><h2>What would decide this request?</h2><div class=\"asks\">")
+				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 5, "<form method=\"get\" class=\"panel pad\" id=\"trace\"><h2>What would decide this request?</h2><div class=\"asks top\">")
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}

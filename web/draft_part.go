@@ -148,7 +148,7 @@ func (s *Server) partSave(w http.ResponseWriter, r *http.Request) error {
 	}
 	switch {
 	case auto:
-		return s.autosaveAnswer(w, e, sec, in, out)
+		return s.autosaveAnswer(w, r, e, in, out)
 	case out.status != 0:
 		return s.renderPart(w, r, out.status, e, sec, in)
 	case out.gone:
@@ -256,12 +256,12 @@ func autosaved(r *http.Request) bool { return r.Header.Get("X-Autosave") == "1" 
 
 // autosaveAnswer tells the script what came of it. The problems of a part that
 // was saved are told as well: a draft may have them.
-func (s *Server) autosaveAnswer(w http.ResponseWriter, e *editor, sec section, in *form.Form, out saved) error {
+func (s *Server) autosaveAnswer(w http.ResponseWriter, r *http.Request, e *editor, in *form.Form, out saved) error {
 	a := views.Autosave{Message: e.message, ETag: e.draft.ETag, Problems: map[string]string{}}
 	if out.status == 0 {
 		a.ETag, a.Saved = out.draft.ETag, out.draft.UpdatedAt.UTC().Format("15:04:05")
 		in = form.New(nil)
-		out.target.mark(in, policy.Validate(out.doc).Problems)
+		out.target.mark(in, s.Policies.Check(r.Context(), out.doc).Problems)
 		a.Message = in.Message
 		a.URL = partURL(&editor{draft: out.draft, reading: reading{doc: out.doc}}, out.target)
 	}

@@ -229,6 +229,9 @@ func riskGroups(changes []console.RatedChange) []views.RiskGroup {
 }
 
 func impactText(i console.Impact) string {
+	if i.Tenants < 0 && i.RequestsPerDay < 0 {
+		return ui.Unknown
+	}
 	tenants, requests := "unknown how many tenants", "unknown how many requests"
 	if i.Tenants >= 0 {
 		tenants = counted(int(i.Tenants), "tenant")

@@ -39,6 +39,9 @@ func (s *Server) renderSimulate(w http.ResponseWriter, r *http.Request, status i
 	for i, t := range trials {
 		current := t.ID == want || want == "" && i == 0
 		if current && p.Trial == nil {
+			if t, err = s.Policies.Trial(r.Context(), t.ID); err != nil { // the list leaves results out
+				return err
+			}
 			props, err := s.trialProps(r, t, e.draft)
 			if err != nil {
 				return err
@@ -63,6 +66,8 @@ func trialText(t console.Trial) string {
 	switch {
 	case t.State == "failed":
 		return t.Problem
+	case t.Result == nil && t.State == "done":
+		return "open it to see"
 	case t.Result == nil:
 		return "–"
 	case t.Result.Refused.Requests+t.Result.Admitted.Requests == 0:

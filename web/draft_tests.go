@@ -174,7 +174,7 @@ func (s *Server) scoreOf(r *http.Request, draft string) *views.ScoreProps {
 		switch {
 		case m.Killed:
 		case len(p.Missed) < shownMutants:
-			p.Missed = append(p.Missed, m.Text)
+			p.Missed = append(p.Missed, strings.TrimPrefix(m.Text, "no test would notice "))
 		default:
 			p.More++
 		}
