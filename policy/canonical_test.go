@@ -180,3 +180,33 @@ func TestDocument_ComesBackFromItsOwnText(t *testing.T) {
 		}
 	})
 }
+
+// A draft that is not finished leaves as it is: nothing that is missing comes back
+// as a value, least of all as the rate 0.
+func TestYAML_WhatIsMissingStaysMissing(t *testing.T) {
+	t.Parallel()
+	for path, clear := range map[string]func(d *Document){
+		"routes[0].limits[0].rate":                 func(d *Document) { d.Routes[0].Limits[0].Rate = Rate{} },
+		"routes[0].limits[0].per":                  func(d *Document) { d.Routes[0].Limits[0].Per = "" },
+		"routes[0].concurrency.per":                func(d *Document) { d.Routes[0].Concurrency.Per = "" },
+		"routes[0].match":                          func(d *Document) { d.Routes[0].Match = nil },
+		"routes[0].on_store_failure":               func(d *Document) { d.Routes[0].OnStoreFailure = StoreFailure{} },
+		"routes[0].on_store_failure.fallback.rate": func(d *Document) { d.Routes[0].OnStoreFailure.Fallback = &Fallback{} },
+		"routes[0].on_store_failure.fallback":      func(d *Document) { d.Routes[0].OnStoreFailure.Fallback = nil },
+		"shared[0].rate":                           func(d *Document) { d.Shared[0].Rate = Rate{} },
+		"global.limits[0].per":                     func(d *Document) { d.Global.Limits[0].Per = "" },
+	} {
+		d := everyPart()
+		clear(d)
+		if _, ok := problemAt(Validate(d).Problems, path, "is missing"); !ok {
+			t.Errorf("%s: %v", path, Validate(d))
+		}
+		for form, src := range map[string][]byte{"YAML": d.YAML(), "JSON": d.JSON()} {
+			if _, r := Parse(src); r.OK() {
+				t.Errorf("%s is there again in %s:\n%s", path, form, src)
+			} else if _, ok := problemAt(r.Problems, path, "is missing"); !ok {
+				t.Errorf("%s in %s: %v", path, form, r)
+			}
+		}
+	}
+}

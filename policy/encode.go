@@ -42,8 +42,11 @@ func wordUnless[T ~string](b builder, name string, v, usual T) {
 	}
 }
 
-// per adds a dimension; several are a list.
+// per adds a dimension; several are a list. One that is missing stays missing.
 func (b builder) per(p Per) {
+	if p == "" {
+		return
+	}
 	words := strings.Split(string(p), ",")
 	if len(words) == 1 {
 		b.text("per", words[0])
@@ -52,8 +55,12 @@ func (b builder) per(p Per) {
 	b.listIf("per", nodesOf(words, textNode))
 }
 
-// rate adds a rate and the burst that goes with it.
+// rate adds a rate and the burst that goes with it. One that is missing stays
+// missing: written as 0 it would admit nothing, and be valid.
 func (b builder) rate(r Rate, burst int64) {
+	if !r.set() {
+		return
+	}
 	b.text("rate", r.String())
 	if !r.Unlimited {
 		b.whole("burst", burst)
@@ -206,7 +213,9 @@ func encodeRoute(r Route) *node {
 		wordUnless(n, "mode", c.Mode, ModeEnforce)
 		b.add("concurrency", n.n)
 	}
-	b.add("on_store_failure", encodeStoreFailure(r.OnStoreFailure))
+	if r.OnStoreFailure != (StoreFailure{}) {
+		b.add("on_store_failure", encodeStoreFailure(r.OnStoreFailure))
+	}
 	return b.n
 }
 

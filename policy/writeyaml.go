@@ -38,28 +38,35 @@ const maxYAMLKey = 100
 // gather collects the texts that the library has to write.
 func (w *yamlWriter) gather(n *node) bool {
 	for _, k := range n.keys {
-		if len(k.text) > maxYAMLKey || k.text == "" {
+		if len(k.text) > maxYAMLKey || k.text == "" || !w.need(inBlock, k.text) {
 			return false
 		}
-		w.need(inBlock, k.text)
 	}
 	for _, v := range n.items {
+		ok := true
 		switch {
 		case v.kind == kindText && n.kind == kindList:
-			w.need(inFlow, v.text)
+			ok = w.need(inFlow, v.text)
 		case v.kind == kindText:
-			w.need(inBlock, v.text)
-		case v.kind != kindInt && !w.gather(v):
+			ok = w.need(inBlock, v.text)
+		case v.kind != kindInt:
+			ok = w.gather(v)
+		}
+		if !ok {
 			return false
 		}
 	}
 	return true
 }
 
-func (w *yamlWriter) need(context int, text string) {
-	if plainYAML(text) == notPlain {
-		w.quoted[context][text] = ""
+// need notes a text that is not plain. It is false for one that the library breaks
+// into lines, whose form hangs on where it stands; documents that are valid have none.
+func (w *yamlWriter) need(context int, text string) bool {
+	if plainYAML(text) != notPlain {
+		return true
 	}
+	w.quoted[context][text] = ""
+	return !strings.ContainsAny(text, "\u0085\u2028\u2029")
 }
 
 // quote has the library write all texts of one context at once, one a line.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -130,6 +131,9 @@ func TestEnvoy_LeavesWhatItCannotKnowToValidation(t *testing.T) {
 			t.Errorf("validation does not say %q:\n%s", want, text)
 		}
 	}
+	if _, written := policy.Parse(d.YAML()); !samePaths(written.Problems, report.Problems) {
+		t.Errorf("written and read again it has the problems\n%v, was\n%v", written, report)
+	}
 	for i := range d.Routes {
 		r := &d.Routes[i]
 		r.Match, r.OnStoreFailure = []string{fmt.Sprintf("/r%d", i)}, policy.StoreFailure{Mode: policy.FailClosed}
@@ -145,6 +149,18 @@ func TestEnvoy_LeavesWhatItCannotKnowToValidation(t *testing.T) {
 	if report := policy.Validate(d); !report.OK() {
 		t.Errorf("all is decided, and still:\n%v", report)
 	}
+}
+
+func samePaths(a, b []policy.Problem) bool {
+	paths := func(list []policy.Problem) []string {
+		var out []string
+		for _, p := range list {
+			out = append(out, p.Path)
+		}
+		slices.Sort(out)
+		return out
+	}
+	return slices.Equal(paths(a), paths(b))
 }
 
 func TestEnvoy_NotesWhatCannotBeSaid(t *testing.T) {
