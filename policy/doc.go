@@ -2,8 +2,9 @@
 // can be said about it without asking anyone: strict parsing from YAML and
 // JSON, validation that reports all problems at once, canonical bytes and
 // digest, signatures, compilation into the form that a gateway enforces, the
-// numbers in force beside a tenant's overrides, the periods of quotas, and the
-// semantic difference of two documents. It also holds the records of keys and
+// numbers in force beside a tenant's overrides, the periods of quotas, the
+// semantic difference of two documents with its effects and risks, what of it may
+// be a slip, and the merge of two people's changes. It also holds the records of keys and
 // tenants (the directory) and of replicas (heartbeats), because both planes
 // speak of them.
 //
