@@ -138,7 +138,7 @@ func (r *Replayer) Renew(k *Kept) error {
 	if len(k.leases) == 0 {
 		return nil
 	}
-	if _, err := r.g.cfg.Store.Renew(context.Background(), k.leases); err != nil {
+	if _, err := r.g.cfg.Store.Renew(r.forever, k.leases); err != nil {
 		return fmt.Errorf("renew places: %w", err)
 	}
 	return nil
@@ -148,7 +148,7 @@ func (r *Replayer) Renew(k *Kept) error {
 func (r *Replayer) End(k *Kept) error {
 	leases := k.leases
 	k.leases = nil
-	if err := r.g.limiter.ReleaseLeases(context.Background(), leases); err != nil {
+	if err := r.g.limiter.ReleaseLeases(r.forever, leases); err != nil {
 		return fmt.Errorf("give places back: %w", err)
 	}
 	return nil
@@ -160,7 +160,7 @@ func (r *Replayer) Settle(k *Kept, cost int64) (back bool, err error) {
 	if k.spent == nil || cost == k.reserve {
 		return false, nil
 	}
-	if err := r.g.limiter.Settle(context.Background(), "", k.spent, cost-k.reserve); err != nil {
+	if err := r.g.limiter.Settle(r.forever, "", k.spent, cost-k.reserve); err != nil {
 		return false, fmt.Errorf("settle: %w", err)
 	}
 	return cost < k.reserve, nil

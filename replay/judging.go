@@ -73,7 +73,7 @@ func (j *judging) crowd(id string, dimensions []policy.Dimension, identity polic
 		return slices.ContainsFunc(dimensions, func(d policy.Dimension) bool { return slices.Contains(kinds, d.Kind) })
 	}
 	alone := len(dimensions) == 1
-	ok := false
+	var ok bool
 	switch identity {
 	case policy.IdentityAPIKey: // all but these two are counted within the tenant
 		ok = !(alone && has(policy.DimensionGlobal, policy.DimensionIP))

@@ -20,11 +20,10 @@ const maxMutants = 200
 func (e Engine) Score(ctx context.Context, d *policy.Document, s *scenario.Suite, tenants Tenants) (scenario.Score, error) {
 	score := scenario.Score{Mutants: []scenario.Mutant{}}
 	results, err := e.Test(ctx, d, s, tenants)
-	switch {
-	case ctx.Err() != nil:
-		score.Partial = true
-		return score, nil
-	case err != nil:
+	if score.Partial = ctx.Err() != nil; score.Partial {
+		return score, nil //nolint:nilerr // it was the time that ended
+	}
+	if err != nil {
 		return score, err
 	}
 	var tests []passing

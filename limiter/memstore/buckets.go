@@ -95,8 +95,8 @@ func (s *Store) correct(now int64, a *limiter.Amendment) {
 		s.recount(now, a)
 		return
 	}
-	r, b := s.rows.get(a.Row), limiter.Bucket{}
-	at := -1
+	r, at := s.rows.get(a.Row), -1
+	var b limiter.Bucket
 	if r != nil {
 		r.mend(now)
 		at = r.find(a.Hash)

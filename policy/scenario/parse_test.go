@@ -255,7 +255,7 @@ func FuzzParse(f *testing.F) {
 		if s == nil {
 			return
 		}
-		s.Check(&policy.Document{})
+		_ = s.Check(&policy.Document{})
 		again := s.YAML()
 		back, report := scenario.Parse(again)
 		if !report.OK() && len(again) <= scenario.MaxSourceBytes {
