@@ -32,6 +32,7 @@ type folder struct {
 	against  against
 	unknown  map[string]int64 // decisions without a caller, by route
 	lacks    map[string]int64 // by dimension
+	costs    int64            // decisions whose cost is not known
 	from, to int64            // that the log covers
 	told     float64
 }
@@ -80,6 +81,9 @@ func (f *folder) entry(e *decisionlog.Entry, live, draft *outcome) {
 	f.against.entry(e, live)
 	if draft.lacks != "" {
 		f.lacks[draft.lacks]++
+	}
+	if draft.costs {
+		f.costs++
 	}
 	switch {
 	case draft.unknown && live.allowed:
@@ -173,6 +177,9 @@ func (f *folder) noteSkipped() {
 func (f *folder) noteUnknown() {
 	for _, route := range slices.Sorted(maps.Keys(f.unknown)) {
 		f.notef("%d requests meet route %s in the draft, which wants to know who calls; the log does not say it, so they are not judged.", f.unknown[route], route)
+	}
+	if f.costs > 0 {
+		f.notef("%d requests meet a route of the draft that computes their cost from a query, which the log does not have: they cost what they did.", f.costs)
 	}
 	for _, name := range slices.Sorted(maps.Keys(f.lacks)) {
 		f.notef("The log does not have %s: %d requests count as ones without it.", name, f.lacks[name])

@@ -156,7 +156,7 @@ func (j *judging) sections(live, draft *policy.Compiled) {
 		r, old := &b.Routes[i], before[b.Routes[i].Name]
 		switch {
 		case old == nil:
-		case r.GraphQL != nil && !reflect.DeepEqual(r.GraphQL, old.GraphQL):
+		case r.GraphQL != nil && old.GraphQL != nil && !reflect.DeepEqual(r.GraphQL, old.GraphQL):
 			j.note("The log has no queries, so what they cost by the draft's rule on route %s is not known: they cost what they did.", r.Name)
 		case !reflect.DeepEqual(r.OnStoreFailure, old.OnStoreFailure):
 			j.note("Decisions without Redis are left out, so changes of on_store_failure are not judged.")

@@ -28,6 +28,7 @@ type outcome struct {
 	by      string // limit or code that refused
 	route   string
 	lacks   string // dimension that the log does not have
+	costs   bool   // what it would cost is not known
 }
 
 // side replays the log under one document.
@@ -147,7 +148,7 @@ func (s *side) decide(e *decisionlog.Entry, out *outcome) error {
 	s.describe(e)
 	v := &s.verdict
 	s.replayer.Decide(&s.in, v)
-	out.allowed, out.lacks = v.Allowed, s.replay.Lacks
+	out.allowed, out.lacks, out.costs = v.Allowed, s.replay.Lacks, s.replay.Unpriced
 	if v.Route != nil {
 		out.route = v.Route.Name
 	}
