@@ -168,11 +168,15 @@ func (f *fakeFeed) until(t *testing.T, what string, cond func() bool) {
 		}
 		select {
 		case <-f.changed:
+		case <-time.After(lookEvery): // what follows a change may come after its ring
 		case <-deadline:
 			t.Fatalf("%s: not within 15 s", what)
 		}
 	}
 }
+
+// lookEvery is how often tests look at what does not ring.
+const lookEvery = 5 * time.Millisecond
 
 // asked waits for cond, which is looked at each time the feed was asked for
 // something; it may ask the feed itself.
@@ -182,6 +186,7 @@ func (f *fakeFeed) asked(t *testing.T, what string, cond func() bool) {
 	for !cond() {
 		select {
 		case <-f.changed:
+		case <-time.After(lookEvery):
 		case <-deadline:
 			t.Fatalf("%s: not within 20 s", what)
 		}

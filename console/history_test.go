@@ -58,8 +58,25 @@ func TestC02_TwoConsolesPublishAtOnceTwoHundredTimes(t *testing.T) {
 			t.Fatalf("v%d at place %d follows %s", v.Number, i+1, v.Parent)
 		}
 	}
-	if got := e.actions(t); len(all) != rounds || len(got) != rounds {
-		t.Fatalf("%d versions, %d events", len(all), len(got))
+	published, refused := 0, 0
+	for after := ""; ; {
+		events, next, err := e.audit.List(e.ctx, console.AuditQuery{Page: console.Page{Limit: 200, After: after}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, ev := range events {
+			if ev.Action == "policy.publish" {
+				published++
+			} else if ev.Action == "policy.refused" {
+				refused++
+			}
+		}
+		if after = next; next == "" {
+			break
+		}
+	}
+	if len(all) != rounds || published != rounds || refused < 1 || refused > 2 { // a refusal is told once a minute on each console
+		t.Fatalf("%d versions, %d publications and %d refusals in the trail", len(all), published, refused)
 	}
 	e.feed.until(t, "the newest in Redis", func() bool { return e.feed.head.Version == rounds && e.feed.head.Digest == all[rounds-1].Digest })
 }
@@ -85,6 +102,42 @@ func TestR088_OfTwentyPublishersOneWinsAndNumbersHaveNoGaps(t *testing.T) {
 		if head := e.head(t); won != 1 || head != base {
 			t.Fatalf("round %d: %d won, head %d", round, won, head)
 		}
+	}
+}
+
+func TestR088_RefusedPublicationsAreInTheTrailOnceAMinute(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	ann := e.person(t, "Ann", console.RolePublisher)
+	e.publish(t, "10", 0)
+	stale := func(times int) {
+		for range times {
+			_, err := e.policies.Publish(e.ctx, ann, document("20"), nil, 0, console.PublishOptions{})
+			wantCode(t, err, console.CodeConflict)
+		}
+	}
+	stale(30)
+	e.rules(t, always)
+	for range 30 {
+		_, err := e.policies.Publish(e.ctx, ann, document("20"), nil, 1, console.PublishOptions{})
+		wantCode(t, err, console.CodeApproval)
+	}
+	e.clock.add(time.Minute)
+	stale(2)
+	_, err := e.policies.Publish(e.ctx, as(console.RoleViewer), document("20"), nil, 0, console.PublishOptions{})
+	wantCode(t, err, console.CodeForbidden)
+	var got []string
+	for _, ev := range e.events(t) {
+		if ev.Action == "policy.refused" {
+			got = append(got, ev.Actor+" "+ev.Reason)
+		}
+	}
+	slices.Reverse(got)
+	want := []string{
+		"Ann This is based on v0, and v1 is in force now.", "Ann Others have to approve this first.", "Ann This is based on v0, and v1 is in force now.",
+	}
+	if !slices.Equal(got, want) {
+		t.Fatalf("refusals %q", got)
 	}
 }
 

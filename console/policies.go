@@ -22,6 +22,7 @@ type Policies struct {
 	documents docCache
 	demand    demandCache
 	trials    *trialQueue
+	refused   refusals
 }
 
 // NewPolicies returns the policies service. Its RunTrials must run for

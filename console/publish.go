@@ -91,6 +91,7 @@ func (s *Policies) publish(ctx context.Context, actor Actor, p publication) (Ver
 		return err
 	})
 	if err != nil {
+		s.noteRefusal(ctx, actor, p, pre, err)
 		return Version{}, err
 	}
 	s.d.Nudge()

@@ -234,16 +234,14 @@ func TestRelay_RestartDoesNotFillAgain(t *testing.T) {
 // waitDrained waits until nothing is pending.
 func waitDrained(t *testing.T, e *env) {
 	t.Helper()
-	for {
+	waitFor(t, "an empty outbox", func() bool {
 		var n int64
 		err := e.store.Read(e.ctx, func(tx console.Tx) (err error) { n, err = tx.CountPendingOutbox(e.ctx); return err })
 		if err != nil {
 			t.Fatal(err)
 		}
-		if n == 0 {
-			return
-		}
-	}
+		return n == 0
+	})
 }
 
 func TestRelay_OutageKeepsChangesPendingAndSaysSo(t *testing.T) {
