@@ -61,14 +61,13 @@ type consoleAccess struct {
 	Token         string `help:"API token of an operator, as headgate user token prints it." placeholder:"TOKEN"`
 	TokenFile     string `help:"File that holds that token." placeholder:"FILE"`
 	ConsoleCAFile string `name:"console-ca-file" help:"Authority of the console's certificate (PEM) instead of the system's." placeholder:"FILE"`
-}
 
-// patience is for how long the console may be busy or away.
-const patience = 30 * time.Second
+	Retry time.Duration `help:"For how long calls are repeated while the console is busy or away." default:"30s"`
+}
 
 // client makes the way to the console; problems are added to p.
 func (c consoleAccess) client(p *config.Problems) *apiClient {
-	out := &apiClient{token: config.Secret(p, "--token", c.Token, c.TokenFile), patience: patience}
+	out := &apiClient{token: config.Secret(p, "--token", c.Token, c.TokenFile), patience: c.Retry}
 	p.Require("--console-url", c.ConsoleURL)
 	if c.Token == "" && c.TokenFile == "" {
 		p.Add("--token", "is required (or set HEADGATE_TOKEN, or --token-file)")

@@ -55,8 +55,8 @@ type policyFile struct {
 
 // testFlags say where a policy's tests are.
 type testFlags struct {
-	Tests   string `help:"File with the tests; beside policy.yaml it is policy.tests.yaml." placeholder:"FILE"`
-	NoTests bool   `help:"Leave the tests beside the file out."`
+	Tests   string // file; "" for the one beside the document
+	NoTests bool   // whatever is beside the document
 }
 
 // readPolicy reads a document and its tests. An error says that a file cannot be

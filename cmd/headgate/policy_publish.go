@@ -69,7 +69,9 @@ type policyPublishCmd struct {
 	Draft  string `help:"Draft to publish instead of a file." placeholder:"ID"`
 	Base   string `help:"What has to be in force: v41, live (whatever is), or a file with the content; that which the file was pulled from when left out." placeholder:"BASE"`
 	DryRun bool   `help:"Show what would change, and stop."`
-	testFlags
+
+	Tests   string `help:"File with the tests; beside policy.yaml it is policy.tests.yaml. Those in force stay when there is none." placeholder:"FILE"`
+	NoTests bool   `help:"Publish it without tests, whatever is beside the file or in force."`
 	publishFlags
 	canaryFlags
 	consoleAccess
@@ -101,7 +103,7 @@ func (c *policyPublishCmd) Run(ctx context.Context, k *kong.Kong) error {
 	if c.Draft != "" {
 		return c.draft(ctx, at, o)
 	}
-	f, err := readPolicy(c.File, c.testFlags)
+	f, err := readPolicy(c.File, testFlags{c.Tests, c.NoTests})
 	if err != nil {
 		return err
 	}

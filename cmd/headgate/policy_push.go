@@ -22,7 +22,9 @@ type policyPushCmd struct {
 	Name  string `help:"Name of a new draft; the file's when left out." placeholder:"NAME"`
 	New   bool   `help:"Begin a new draft, even if the file came from one."`
 	Force bool   `help:"Save it though it has problems, somebody changed the draft, or a version was published since."`
-	testFlags
+
+	Tests   string `help:"File with the tests; beside policy.yaml it is policy.tests.yaml." placeholder:"FILE"`
+	NoTests bool   `help:"Leave the tests alone: the draft keeps its own."`
 	consoleAccess
 	output
 }
@@ -51,7 +53,7 @@ func (c *policyPushCmd) Run(ctx context.Context, k *kong.Kong) error {
 	if err := p.Err(); err != nil {
 		return err
 	}
-	f, err := readPolicy(c.File, c.testFlags)
+	f, err := readPolicy(c.File, testFlags{c.Tests, c.NoTests})
 	if err != nil {
 		return err
 	}

@@ -122,8 +122,8 @@ func tellTrial(w io.Writer, t api.Trial) {
 		return
 	}
 	say(w, "Replayed %d decisions from %s to %s against v%d.", r.Entries, t.From.Format(time.RFC3339), t.To.Format(time.RFC3339), t.Against)
-	say(w, "Newly refused: %d requests of %d tenants. Newly admitted: %d requests of %d tenants. The same: %d admitted, %d refused.",
-		r.NewlyRefused.Requests, r.NewlyRefused.Tenants, r.NewlyAdmitted.Requests, r.NewlyAdmitted.Tenants, r.SameAdmitted, r.SameRefused)
+	say(w, "Newly refused: %s. Newly admitted: %s. The same: %d admitted, %d refused.",
+		changedText(r.NewlyRefused), changedText(r.NewlyAdmitted), r.SameAdmitted, r.SameRefused)
 	if len(r.Rows) > 0 {
 		table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 		say(table, "TENANT\tROUTE\tLIMIT\tOUTCOME\tREQUESTS\tFIRST\tPEAK A MINUTE")
@@ -151,4 +151,8 @@ func tellTrial(w io.Writer, t api.Trial) {
 	for _, note := range r.Notes {
 		say(w, "Note: %s", note)
 	}
+}
+
+func changedText(c api.Changed) string {
+	return counted(int(c.Requests), "request") + " of " + counted(int(c.Tenants), "tenant")
 }
