@@ -33,7 +33,7 @@ const MaxCanaryReplicas = 1000
 func CanaryMessage(deployment string, c Canary) []byte {
 	h := sha256.New()
 	for _, id := range c.Replicas {
-		fmt.Fprintf(h, "%d:%s,", len(id), id)
+		_, _ = fmt.Fprintf(h, "%d:%s,", len(id), id) // a hash takes everything
 	}
 	return message("headgate-canary/v1", deployment, strconv.FormatInt(c.Version, 10), c.Digest, strconv.FormatInt(c.Base, 10), c.Parent,
 		strconv.Itoa(len(c.Replicas)), hex.EncodeToString(h.Sum(nil)), strconv.FormatInt(c.Issued.UnixMicro(), 10))
