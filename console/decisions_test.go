@@ -21,6 +21,7 @@ type decisionFeed struct {
 	stream [][]byte
 	broken error
 	reads  int
+	kept   chan struct{} // closed when everything up to it was kept
 }
 
 func (f *decisionFeed) Decisions(_ context.Context, after string) ([][]byte, string, error) {
@@ -36,6 +37,10 @@ func (f *decisionFeed) Decisions(_ context.Context, after string) ([][]byte, str
 	}
 	to := min(from+3, len(f.stream))
 	if to == from {
+		if f.kept != nil && from > 0 {
+			close(f.kept)
+			f.kept = nil
+		}
 		return nil, after, nil
 	}
 	return f.stream[from:to], strconv.Itoa(to), nil
@@ -161,7 +166,9 @@ func TestDecisions_TheLogOfAQuietTimeIsEmpty(t *testing.T) {
 	if _, err := w.log.Range(w.ctx, w.at(0), w.at(0)); console.CodeOf(err) != console.CodeInvalid {
 		t.Fatalf("a range without time: %v", err)
 	}
-	none := console.NewDecisions(w.env.deps, console.DecisionRetention{}) // a feed that carries none
+	plain := w.deps
+	plain.Feed = w.feed.fakeFeed
+	none := console.NewDecisions(plain, console.DecisionRetention{}) // a feed that carries none
 	if err := none.Collect(w.ctx); err != nil {
 		t.Fatal(err)
 	}
@@ -287,14 +294,15 @@ func TestDecisions_RunCollectsUntilItEnds(t *testing.T) {
 	t.Parallel()
 	w := newLogWorld(t, console.DecisionRetention{})
 	w.feed.add(w.body(t, "a", 1, -1))
+	kept := make(chan struct{})
+	w.feed.kept = kept
 	run(t, w.log.Run)
-	for deadline := time.Now().Add(30 * time.Second); ; {
-		if len(w.merged(t, -10, 0)) == 1 {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatal("nothing was collected")
-		}
-		time.Sleep(20 * time.Millisecond)
+	select {
+	case <-kept:
+	case <-time.After(30 * time.Second):
+		t.Fatal("nothing was collected")
+	}
+	if got := w.merged(t, -10, 0); len(got) != 1 {
+		t.Fatalf("log is %v", got)
 	}
 }

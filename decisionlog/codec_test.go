@@ -62,8 +62,8 @@ func TestCodec_RealTrafficTakesAtMostTwentyBytesAnEntry(t *testing.T) {
 	}
 }
 
+//nolint:paralleltest // it counts allocations
 func TestReader_ReusesItsEntryAndSharesTexts(t *testing.T) {
-	// Not parallel: it counts allocations.
 	var texts decisionlog.Texts
 	b := traffic(1, 500)
 	body := encode(t, b)

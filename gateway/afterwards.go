@@ -79,7 +79,7 @@ func (g *Gateway) Settle(ctx context.Context, token string, cost int64) error {
 	if err != nil {
 		return fmt.Errorf("settle: %w", err)
 	}
-	return g.settle(ctx, &charged{id: t.ID, ref: t.ref(), spent: t.spent(), reserve: t.Reserve}, cost)
+	return g.settle(ctx, &charged{id: t.ID, ref: t.ref(), at: t.At, spent: t.spent(), reserve: t.Reserve}, cost)
 }
 
 // charged is what a request was charged before its cost was known. With an id a
@@ -87,6 +87,7 @@ func (g *Gateway) Settle(ctx context.Context, token string, cost int64) error {
 type charged struct {
 	id      string
 	ref     uint64 // in the decision log
+	at      int64  // store's clock when it was
 	spent   *limiter.Draw
 	reserve int64
 }
@@ -104,7 +105,7 @@ func (g *Gateway) settle(ctx context.Context, c *charged, cost int64) error {
 	delta := cost - c.reserve
 	if delta == 0 {
 		g.metrics.settles.WithLabelValues("exact").Inc()
-		g.recordCost(c.ref, c.spent, cost, g.limiter.StoreNow())
+		g.recordCost(c.ref, c.spent, cost, max(g.limiter.StoreNow(), c.at+1)) // an estimate of the clock may be early
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), g.cfg.Budget)

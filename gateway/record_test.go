@@ -185,6 +185,10 @@ func TestRecord_EndsAndCostsFindTheirDecision(t *testing.T) {
 	v := f.g.Decide(t.Context(), &Inbound{Method: "GET", EscapedPath: "/slots/x", Tenant: "ten_a", Header: http.Header{}})
 	f.directory.change(func(d *fakeDirectory) { r := d.tenants["ten_a"]; r.ID = "ten_b"; d.tenants["ten_b"] = r })
 	w := f.g.Decide(t.Context(), &Inbound{Method: "POST", EscapedPath: "/llm", Tenant: "ten_b", Header: http.Header{}})
+	exact := f.g.Decide(t.Context(), &Inbound{Method: "POST", EscapedPath: "/llm", Tenant: "ten_b", Header: http.Header{}})
+	if err := f.g.Settle(t.Context(), exact.Lease, 50); err != nil {
+		t.Fatal(err)
+	}
 	f.advance(time.Second)
 	if err := errors.Join(f.g.Release(t.Context(), v.Lease), f.g.Settle(t.Context(), w.Lease, 9), f.g.Settle(t.Context(), w.Lease, 9)); err != nil {
 		t.Fatal(err)
@@ -208,6 +212,7 @@ func TestRecord_EndsAndCostsFindTheirDecision(t *testing.T) {
 		later   int64
 	}{
 		{decisionlog.KindEnd, "/slots/x", "ten_a", 0, true, 0}, {decisionlog.KindSettle, "/llm", "ten_a", 70, true, 0},
+		{decisionlog.KindSettle, "/llm", "ten_b", 50, false, 1}, // as reserved: the store was not asked, and it comes after its decision
 		{decisionlog.KindEnd, "/slots/x", "ten_a", 0, false, 1_000_000}, {decisionlog.KindSettle, "/llm", "ten_b", 9, false, 1_000_000},
 		{decisionlog.KindSettle, "/llm", "ten_b", 9, false, 1_000_000}, // this store does not tell that it knew
 	}

@@ -62,6 +62,6 @@ func (g *Gateway) settleExchange(x *exchange) {
 	default:
 		// The caller's leaving must not keep the cost of what it got from being charged.
 		// It is said once, so the store need not remember it by a name.
-		_ = g.settle(context.Background(), &charged{ref: v.recorded.ref, spent: v.spent, reserve: v.reserve}, s.cost) // counted there
+		_ = g.settle(context.Background(), &charged{ref: v.recorded.ref, at: v.recorded.at, spent: v.spent, reserve: v.reserve}, s.cost) // counted there
 	}
 }
