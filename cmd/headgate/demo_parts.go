@@ -175,14 +175,18 @@ func (d *demo) makeOperator(ctx context.Context) error {
 }
 
 func (d *demo) startPlanes(context.Context) error {
+	token, err := d.dir.writeSecret("gateway-token", rand.Text()+rand.Text())
+	if err != nil {
+		return err
+	}
 	if err := d.start("upstream", "upstream", "--listen="+loopback(d.ports.upstream)); err != nil {
 		return err
 	}
-	err := d.start("console", "console",
+	err = d.start("console", "console",
 		"--listen="+loopback(d.ports.console), "--public-url="+httpURL(d.ports.console),
 		"--database-url-file="+d.secrets.databaseURLFile, "--redis-url-file="+d.secrets.redisURLFile,
 		"--signing-key-file="+d.secrets.privateKey, "--deployment="+demoDeployment, "--environment=demo",
-		"--redis-namespace="+d.opts.RedisNamespace)
+		"--redis-namespace="+d.opts.RedisNamespace, "--gateway-token-file="+token)
 	if err != nil {
 		return err
 	}
@@ -195,6 +199,7 @@ func (d *demo) startPlanes(context.Context) error {
 			"--grpc-listen=" + loopback(d.ports.grpc[i]),
 			"--redis-url-file=" + d.secrets.gatewayRedisURLFile, "--policy-key-file=" + d.secrets.publicKey,
 			"--redis-namespace=" + d.opts.RedisNamespace,
+			"--console-url=" + httpURL(d.ports.console), "--gateway-token-file=" + token,
 			"--state-dir=" + d.dir.sub(name), "--deployment=" + demoDeployment, "--zone=zone-" + string(rune('a'+i%3)),
 			"--debug-header", "--drain=3s",
 		}
