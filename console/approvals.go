@@ -111,6 +111,13 @@ func (s *Policies) Approve(ctx context.Context, actor Actor, draft, digest, note
 		if d.ETag != etag {
 			return otherContent()
 		}
+		head, _, err := tx.HeadNumber(ctx)
+		if err != nil && !IsNotFound(err) {
+			return err
+		}
+		if d.Base != head {
+			return conflict(fmt.Sprintf("The draft is based on v%d, and v%d is in force now: it has to be merged first.", d.Base, head))
+		}
 		writers, err := writersOf(ctx, tx, d)
 		if err != nil {
 			return err

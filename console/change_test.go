@@ -209,6 +209,19 @@ func TestApprovals_AreVoidAfterAnyEditOrAnotherBase(t *testing.T) {
 	}
 }
 
+func TestApprovals_OfAStaleDraftAreRefused(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	ann, bob := e.person(t, "Ann", console.RolePublisher), e.person(t, "Bob", console.RolePublisher)
+	d := e.draft(t, ann, document("11"))
+	digest := e.ready(t, d.ID).Digest
+	e.publish(t, "10", 0)
+	_, err := e.policies.Approve(e.ctx, bob, d.ID, digest, "")
+	if got := errorWith(t, err, console.CodeConflict); !strings.Contains(got.Public, "merged first") {
+		t.Fatal(got.Public)
+	}
+}
+
 func TestApprovals_WhoeverWroteInADraftCannotApproveIt(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t)

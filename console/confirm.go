@@ -85,7 +85,7 @@ func (a *asking) confirmations(before, after *policy.Document, plans plansOf, d 
 		return nil
 	}
 	a = a.clone()
-	if d.Known >= time.Second {
+	if d.Known >= knownEnough {
 		a.belowPeaks(before, after, plans, d)
 	}
 	return a.list()

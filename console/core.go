@@ -18,7 +18,10 @@ const (
 	// coreBytes bounds what is remembered, by the size of sources: a document
 	// takes about ten times its source.
 	coreBytes   = 16 << 20
-	coreEntries = 32
+	coreEntries = 100
+	// slowKept is how long it is remembered that tests took too long: others may
+	// have kept them waiting.
+	slowKept = 10 * time.Second
 	// pageTests is how long a page waits for tests; publishTests how long a
 	// publication does.
 	pageTests    = 2 * time.Second
@@ -43,8 +46,9 @@ type core struct {
 	clashes  []string
 	suite    policy.Report
 	results  []scenario.Result
-	slow     bool // the tests took too long
-	untested error
+	tested   bool  // whether results were asked for
+	slow     bool  // the tests took too long
+	untested error // why the tests could not run
 }
 
 type coreKey struct {
@@ -134,21 +138,21 @@ func (c *docCache) of(v Version) (*policy.Document, error) {
 	return doc, nil
 }
 
-// core computes what is dear of a draft, or remembers it.
+// core computes what is dear of a draft, without its tests, or remembers it.
 func (s *Policies) core(ctx context.Context, d Draft) (*core, error) {
 	base, head, err := s.basesOf(ctx, d)
 	if err != nil && !IsNotFound(err) { // the base may be from before a restore
 		return nil, err
 	}
-	return s.coreOn(ctx, d, base, head)
+	return s.coreOn(ctx, d, base, head, false)
 }
 
-func (s *Policies) coreOn(ctx context.Context, d Draft, base, head Version) (*core, error) {
+func (s *Policies) coreOn(ctx context.Context, d Draft, base, head Version, tests bool) (*core, error) {
 	key := coreKey{d.ID, d.ETag, head.Number}
-	if c := s.cores.get(key, s.d.Now()); c != nil {
+	if c := s.cores.get(key, s.d.Now()); c != nil && (c.tested || !tests) {
 		return c, nil
 	}
-	c := &core{at: s.d.Now()}
+	c := &core{at: s.d.Now(), tested: tests}
 	var err error
 	if c.doc, c.report, err = s.parse(ctx, []byte(d.Source)); err != nil {
 		return nil, err
@@ -165,7 +169,12 @@ func (s *Policies) coreOn(ctx context.Context, d Draft, base, head Version) (*co
 			return nil, err
 		}
 	}
-	s.coreTests(ctx, c, d.Tests)
+	if tests {
+		s.coreTests(ctx, c, d.Tests)
+	}
+	if c.slow {
+		c.at = c.at.Add(slowKept - coreKept)
+	}
 	if ctx.Err() == nil && c.untested == nil {
 		s.cores.put(key, c, len(d.Source)+len(d.Tests))
 	}

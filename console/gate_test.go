@@ -235,6 +235,16 @@ func TestVersions_KeepWhomTheyConcernedThen(t *testing.T) {
 	}) {
 		t.Errorf("changes %+v", v.Changes)
 	}
+	renamed := e.ready(t, e.draft(t, owner, changed(string(src), "name: everything", "name: rest", "burst: 90}", "burst: 91}")).ID)
+	for _, c := range renamed.Changes {
+		if c.LimitID == "route:rest.all" && (c.Impact == nil || c.Impact.RequestsPerDay != 14400) {
+			t.Errorf("under its new name %+v concerns %+v", c, c.Impact)
+		}
+	}
+	added := e.ready(t, e.draft(t, owner, []byte(string(src)+"  - {name: n, match: [\"GET /n\"], identity: api_key, motive: fairness, on_store_failure: {mode: closed}}\n")).ID)
+	if len(added.Changes) != 1 || added.Changes[0].Impact == nil || added.Changes[0].Impact.RequestsPerDay != -1 {
+		t.Errorf("a new route concerns %+v", added.Changes)
+	}
 	e.deps.Traffic = nil
 	e.policies = console.NewPolicies(e.deps)
 	if r := e.ready(t, e.draft(t, owner, []byte(guarded)).ID); r.Changes[0].Impact == nil || r.Changes[0].Impact.RequestsPerDay != -1 {

@@ -1,6 +1,7 @@
 package console
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -17,6 +18,8 @@ const (
 	demandKept = 5 * time.Second
 	// toldRoutes is how many routes live counts tell apart.
 	toldRoutes = 1000
+	// knownEnough of the hour lets a day be guessed from it.
+	knownEnough = time.Minute
 )
 
 // demand is what callers asked for in the last hour; known is zero when nobody
@@ -50,7 +53,7 @@ func (d demand) source() string {
 
 // perDay extrapolates what was counted; -1 when nothing is known.
 func (d demand) perDay(requests int64) int64 {
-	if d.Known < time.Second {
+	if d.Known < knownEnough {
 		return -1
 	}
 	return int64(float64(requests) * float64(24*time.Hour) / float64(d.Known))
@@ -101,9 +104,10 @@ func rated(in []policy.Change) []RatedChange {
 func rate(changes []policy.Change, before, after *policy.Document, plans plansOf, d demand) []RatedChange {
 	out := rated(changes)
 	facts := ruleFacts{changes: out, before: before, after: after}
-	uses := usersOf(after)
+	uses := usersOf(before, after)
+	renamed := renamedRoutes(changes)
 	for i := range out {
-		out[i].Impact = facts.impact(out[i], plans, uses, d)
+		out[i].Impact = facts.impact(out[i], plans, uses, renamed, d)
 	}
 	slices.SortStableFunc(out, func(a, b RatedChange) int { return riskOrder(a.Risk) - riskOrder(b.Risk) })
 	return out
@@ -119,18 +123,37 @@ func riskOrder(risk string) int {
 	return 1
 }
 
-// usersOf is which routes draw from each shared limit.
-func usersOf(d *policy.Document) map[string][]string {
+// usersOf is which routes draw from each shared limit, before or after.
+func usersOf(docs ...*policy.Document) map[string][]string {
 	out := map[string][]string{}
-	for i := range d.Routes {
-		for _, name := range d.Routes[i].Uses {
-			out[name] = append(out[name], d.Routes[i].Name)
+	for _, d := range docs {
+		if d == nil {
+			continue
+		}
+		for i := range d.Routes {
+			for _, name := range d.Routes[i].Uses {
+				if !slices.Contains(out[name], d.Routes[i].Name) {
+					out[name] = append(out[name], d.Routes[i].Name)
+				}
+			}
 		}
 	}
 	return out
 }
 
-func (f ruleFacts) impact(c RatedChange, plans plansOf, uses map[string][]string, d demand) *Impact {
+// renamedRoutes are the old names of routes, under which they were counted, by
+// the new ones.
+func renamedRoutes(changes []policy.Change) map[string]string {
+	out := map[string]string{}
+	for _, c := range changes {
+		if c.Kind == policy.ChangeRenamed && c.LimitID == "" && strings.HasPrefix(c.Path, "routes[") {
+			out[c.After] = c.Before
+		}
+	}
+	return out
+}
+
+func (f ruleFacts) impact(c RatedChange, plans plansOf, uses map[string][]string, renamed map[string]string, d demand) *Impact {
 	if strings.HasSuffix(c.Path, "description") || c.Path == "apiVersion" || c.Path == "replicas_expected" {
 		return nil
 	}
@@ -138,8 +161,10 @@ func (f ruleFacts) impact(c RatedChange, plans plansOf, uses map[string][]string
 	switch {
 	case at.plan != "":
 		return planImpact(at.plan, plans, d)
+	case f.addedRoute(c) != nil:
+		return &Impact{Tenants: -1, RequestsPerDay: -1, Source: "a new route: a simulation can tell"}
 	case at.route != "":
-		return d.routeImpact(at.route)
+		return d.routeImpact(cmp.Or(renamed[at.route], at.route))
 	}
 	if name, ok := strings.CutPrefix(c.LimitID, "shared:"); ok {
 		return d.sharedImpact(uses[name])
@@ -149,7 +174,7 @@ func (f ruleFacts) impact(c RatedChange, plans plansOf, uses map[string][]string
 
 func planImpact(plan string, plans plansOf, d demand) *Impact {
 	out := &Impact{Tenants: plans.tenants[plan], RequestsPerDay: -1, Source: "tenants on the plan"}
-	if d.Known >= time.Second {
+	if d.Known >= knownEnough {
 		out.RequestsPerDay = d.perDay(plans.requests[plan])
 		out.Source += "; " + d.source()
 	}
@@ -183,7 +208,7 @@ func (d demand) unknown() *Impact {
 }
 
 func (d demand) impactOf(of usage.Demand) *Impact {
-	if d.Known < time.Second {
+	if d.Known < knownEnough {
 		return d.unknown()
 	}
 	return &Impact{Tenants: of.Tenants, RequestsPerDay: d.perDay(of.Requests), Source: d.source()}

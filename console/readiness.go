@@ -27,7 +27,7 @@ func (s *Policies) Ready(ctx context.Context, actor Actor, id string) (Readiness
 	if err != nil && !IsNotFound(err) {
 		return Readiness{}, err
 	}
-	c, err := s.coreOn(ctx, r.Draft, base, r.Head)
+	c, err := s.coreOn(ctx, r.Draft, base, r.Head, true)
 	if err != nil {
 		return Readiness{}, err
 	}
@@ -96,6 +96,11 @@ func (s *Policies) readyApprovals(ctx context.Context, tx Tx, r *Readiness, c *c
 	if err != nil {
 		return err
 	}
+	return r.approvals(ctx, tx, rules, c)
+}
+
+// approvals holds a draft against the rules.
+func (r *Readiness) approvals(ctx context.Context, tx Tx, rules []ApprovalRule, c *core) error {
 	all, err := tx.Approvals(ctx, r.Draft.ID)
 	if err != nil {
 		return err
@@ -110,41 +115,4 @@ func (s *Policies) readyApprovals(ctx context.Context, tx Tx, r *Readiness, c *c
 	facts := ruleFacts{changes: r.Changes, before: c.before, after: c.doc, failing: failing(c.results) > 0}
 	r.Needed, r.TestsExcused = facts.needed(rules, len(r.Approvals))
 	return nil
-}
-
-// Waiting is a draft that others have to approve.
-type Waiting struct {
-	Draft  Draft // without source and tests
-	Needed []Needed
-	Mine   bool // the actor may not approve it: they wrote in it
-}
-
-// Waiting lists drafts without problems that lack approvals, the last changed
-// first; of the 50 that were changed last.
-func (s *Policies) Waiting(ctx context.Context, actor Actor) ([]Waiting, error) {
-	if err := actor.need(PermView); err != nil {
-		return nil, err
-	}
-	rules, err := s.ApprovalRules(ctx)
-	if err != nil || len(rules) == 0 {
-		return nil, err
-	}
-	drafts, err := s.ListDrafts(ctx)
-	if err != nil {
-		return nil, err
-	}
-	var out []Waiting
-	for _, d := range drafts[:min(len(drafts), 50)] {
-		r, err := s.Ready(ctx, actor, d.ID)
-		if IsNotFound(err) {
-			continue // published or deleted meanwhile
-		}
-		if err != nil {
-			return nil, err
-		}
-		if r.Report.OK() && len(r.Needed) > 0 {
-			out = append(out, Waiting{Draft: d, Needed: r.Needed, Mine: slices.Contains(r.Writers, actor.ID)})
-		}
-	}
-	return out, nil
 }

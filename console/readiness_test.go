@@ -51,7 +51,7 @@ func TestReady_RemembersWhatIsDearUntilTheContentChanges(t *testing.T) {
 	expect("another version in force", 3)
 	e.clock.add(2 * time.Minute)
 	expect("later: tenants may be on other plans", 4)
-	for i := range 60 {
+	for i := range 101 {
 		other := e.draft(t, owner, document(fmt.Sprint(i+1)))
 		e.ready(t, other.ID)
 	}
@@ -161,6 +161,10 @@ func TestReady_TellsCommentsChangesAndWhatWaits(t *testing.T) {
 		if err != nil || len(out) != 1 || out[0].Draft.ID != d.ID || out[0].Mine != c.mine || len(out[0].Needed) != 1 {
 			t.Fatalf("for %s %+v (%v)", c.who.Name, out, err)
 		}
+	}
+	fresh := console.NewPolicies(e.deps) // which has looked at nothing yet
+	if out, err := fresh.Waiting(e.ctx, bob); err != nil || len(out) != 1 {
+		t.Fatalf("on another console %+v (%v)", out, err)
 	}
 	e.approve(t, bob, d.ID)
 	if out, err := e.policies.Waiting(e.ctx, ann); err != nil || len(out) != 0 {

@@ -229,11 +229,11 @@ func (s *Policies) carryOut(ctx context.Context, actor Actor, sc Schedule) (reas
 	if err != nil {
 		return "", err
 	}
-	head, _, err := s.Head(ctx)
+	head, err := s.headNumber(ctx)
 	if err != nil {
 		return "", err
 	}
-	if sc.hold(d, head.Number); sc.Suspended != "" {
+	if sc.hold(d, head); sc.Suspended != "" {
 		return sc.Suspended, nil
 	}
 	if s.d.now().Before(sc.At) {

@@ -270,7 +270,11 @@ func TestMigrate_ChangesKeepWhatWasThereUpAndDown(t *testing.T) {
 	old := `INSERT INTO drafts (id,name,base,source,etag,author_id,author,created_at,updated_at) VALUES ('drf_aaaaaaaaaaaaaaaa','d',0,'a','e','opr_x','Ann',now(),now());
 INSERT INTO policy_versions (number,digest,parent,body,changes,note,author_id,author,kind,created_at) VALUES
  (5,'sha256:'||encode(sha256('{}'),'hex'),'','{}','[{"path":"p","kind":"changed","effect":"tighter","text":"t"}]','','','t','publish',now());
-UPDATE policy_head SET number=5 WHERE one;`
+UPDATE policy_head SET number=5 WHERE one;
+INSERT INTO audit_events (seq,at,actor_id,actor,role,via,action,object,object_id,prev_hash,hash) VALUES
+ (1,now(),'opr_x','Ann','editor','console','draft.create','draft','drf_aaaaaaaaaaaaaaaa',decode(repeat('00',32),'hex'),decode(repeat('01',32),'hex')),
+ (2,now(),'opr_y','Bob','editor','api','draft.save','draft','drf_aaaaaaaaaaaaaaaa',decode(repeat('01',32),'hex'),decode(repeat('02',32),'hex')),
+ (3,now(),'opr_y','Bob','editor','api','draft.save','draft','drf_bbbbbbbbbbbbbbbb',decode(repeat('02',32),'hex'),decode(repeat('03',32),'hex'));`
 	if _, err := sdb.ExecContext(t.Context(), old); err != nil {
 		t.Fatal(err)
 	}
@@ -292,7 +296,11 @@ UPDATE policy_head SET number=5 WHERE one;`
 			if err2 == nil && (d.Tests != "" || d.Source != "a" || d.AuthorID != "opr_x") {
 				t.Errorf("draft %+v", d)
 			}
-			return errors.Join(err, err2, tx.PutWriter(ctx, drfA, console.Actor{ID: "o"}, at))
+			writers, err3 := tx.Writers(ctx, drfA)
+			if err3 == nil && (len(writers) != 2 || writers[1].Actor.Name != "Bob" || writers[1].Untold != 0) {
+				t.Errorf("writers %+v", writers)
+			}
+			return errors.Join(err, err2, err3, tx.PutWriter(ctx, drfA, console.Actor{ID: "o"}, at))
 		})
 		if _, err := p.DownTo(t.Context(), 3); err != nil {
 			t.Fatal(err)

@@ -25,6 +25,12 @@ CREATE TABLE draft_writers (
   CONSTRAINT draft_writers_untold CHECK ((untold > 0) = (before IS NOT NULL))
 );
 CREATE INDEX draft_writers_untold_since ON draft_writers (logged_at) WHERE untold > 0;
+-- Drafts from before know their writers by the audit trail.
+INSERT INTO draft_writers (draft_id, actor_id, actor, role, via, logged_at)
+SELECT DISTINCT ON (e.object_id, e.actor_id) e.object_id, e.actor_id, e.actor, e.role, e.via, e.at
+FROM audit_events e JOIN drafts d ON d.id = e.object_id
+WHERE e.object = 'draft' AND e.action IN ('draft.create', 'draft.save', 'draft.rebase')
+ORDER BY e.object_id, e.actor_id, e.seq DESC;
 
 -- Kept when the draft is published: the version names the draft.
 CREATE TABLE draft_comments (
