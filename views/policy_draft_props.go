@@ -27,6 +27,8 @@ type DraftRow struct {
 	Behind    bool
 	Author    string
 	UpdatedAt time.Time
+	Scheduled time.Time // when it is to be published; zero: it is not scheduled
+	Suspended string    // why that will not happen by itself
 }
 
 // DraftHead is what the pages of one draft share.

@@ -93,8 +93,8 @@ func (s *Server) putApprovals(r *http.Request, p *views.DraftReviewProps, ready 
 	}
 	switch {
 	case !me.Role.Can(console.PermApprove):
-	case ready.Draft.AuthorID == me.ID:
-		p.WhyNot = "You wrote this draft: somebody else has to approve it."
+	case slices.Contains(ready.Writers, me.ID):
+		p.WhyNot = "You wrote in this draft: somebody else has to approve it."
 	case p.Readable && ready.Report.OK():
 		p.CanApprove = true
 	}
@@ -140,6 +140,8 @@ func testCheck(u string, ready console.Readiness) views.CheckRow {
 	switch {
 	case !ready.TestProblems.OK():
 		row.Tone, row.Text, row.Link = "bad", "cannot be read", "mend"
+	case ready.TestsUnknown != "":
+		row.Tone, row.Text = "warn", "did not run: "+ready.TestsUnknown
 	case ready.TestsSlow:
 		row.Tone, row.Text = "warn", "take long; they run when it is published"
 	case len(ready.Tests) == 0:

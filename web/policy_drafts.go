@@ -3,6 +3,8 @@ package web
 import (
 	"net/http"
 
+	"github.com/go-chi/chi/v5"
+
 	"github.com/headgate/headgate/console"
 	"github.com/headgate/headgate/internal/form"
 	"github.com/headgate/headgate/policy"
@@ -24,8 +26,20 @@ func (s *Server) renderDrafts(w http.ResponseWriter, r *http.Request, status int
 		return err
 	}
 	p := views.DraftsProps{Frame: s.titled(r, "Drafts"), Now: s.Now(), Head: head.Number, CanEdit: can(r, console.PermEditDrafts), Form: f}
+	schedules, err := s.Policies.Schedules(r.Context())
+	if err != nil {
+		return err
+	}
+	when := map[string]console.Schedule{}
+	for _, sc := range schedules {
+		when[sc.Draft] = sc
+	}
 	for _, d := range drafts {
-		p.Rows = append(p.Rows, views.DraftRow{ID: d.ID, Name: d.Name, Base: d.Base, Behind: d.Base != head.Number, Author: d.Author, UpdatedAt: d.UpdatedAt})
+		row := views.DraftRow{ID: d.ID, Name: d.Name, Base: d.Base, Behind: d.Base != head.Number, Author: d.Author, UpdatedAt: d.UpdatedAt}
+		if sc, ok := when[d.ID]; ok {
+			row.Scheduled, row.Suspended = sc.At, sc.Suspended
+		}
+		p.Rows = append(p.Rows, row)
 	}
 	return s.render(w, r, status, views.Drafts(p))
 }
@@ -48,6 +62,24 @@ func (s *Server) draftCreate(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	return s.redirect(w, r, ui.DraftURL(d.ID), "")
+}
+
+func (s *Server) draftRename(w http.ResponseWriter, r *http.Request) error {
+	f, id := form.Parse(r, "etag", "name"), chi.URLParam(r, "draft")
+	d, err := s.Policies.RenameDraft(r.Context(), actor(r), id, f.Get("etag"), f.Get("name"))
+	if err == nil {
+		return s.redirect(w, r, ui.DraftURL(d.ID), "Renamed.")
+	}
+	status := s.take(f, err)
+	if status == 0 {
+		return err
+	}
+	e, lerr := s.loadEditor(r.Context(), id)
+	if lerr != nil {
+		return lerr
+	}
+	e.message = "Not renamed. " + firstOf(f.Error("name"), f.Message)
+	return s.renderIndex(w, r, status, e, form.New(nil))
 }
 
 // starterPolicy is what the first draft of a deployment begins with.

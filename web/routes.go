@@ -139,6 +139,7 @@ func (s *Server) policyRoutes(r chi.Router) {
 	edit.Post("/policy/drafts/{draft}/comments", s.page(s.draftComment))
 	edit.Post("/policy/drafts/{draft}/merge", s.page(s.draftMerge))
 	edit.Post("/policy/drafts/{draft}/rebase", s.page(s.draftRebase))
+	edit.Post("/policy/drafts/{draft}/rename", s.page(s.draftRename))
 	edit.Post("/policy/drafts/{draft}/delete", s.page(s.draftDelete))
 
 	approve := r.With(s.require(console.PermApprove))
