@@ -213,6 +213,10 @@ func TestAPI_CanaryIsToldPromotedAndStopped(t *testing.T) {
 	if p["canary"] != true || p["of"] != 1.0 || len(p["gateways"].([]any)) != 3 || p["head"] != 1.0 {
 		t.Errorf("publication = %v", p)
 	}
+	wait(t, func() bool { return w.Web.Fleet.Health(t.Context()).Rollout != nil })
+	if h := obj(t, owner.Get("/api/v1/health"), 200); h["canary"] != 2.0 || h["behind"] != nil || h["stale"] == nil {
+		t.Errorf("health = %v", h)
+	}
 	other := map[string]any{"document": free("51/minute, burst: 51"), "base_version": 1}
 	obj(t, owner.JSON("POST", "/api/v1/policy/publish", body(t, other)), 409)
 	obj(t, owner.JSON("POST", "/api/v1/policy/rollout/promote", `{"version":2}`), 409) // before the hold is over

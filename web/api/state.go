@@ -19,9 +19,11 @@ type Gateway struct {
 	Started       time.Time `json:"started"`
 	Version       int64     `json:"version" doc:"Of the policy it enforces; 0 for none"`
 	Digest        string    `json:"digest"`
-	Status        string    `json:"status" enum:"in-sync,behind,nacked,silent,gone,ahead"`
+	Status        string    `json:"status" enum:"in-sync,behind,nacked,silent,gone,ahead,canary" doc:"canary: enforces the version on trial, as it should"`
 	Since         time.Time `json:"since" doc:"When this version came into force there"`
 	NACK          *NACK     `json:"nack,omitempty"`
+	ViaConsole    bool      `json:"via_console" doc:"It cannot reach Redis and told the console itself"`
+	Unsaved       bool      `json:"unsaved" doc:"It could not write its version to its disk, and would not have it after a restart"`
 	Mode          string    `json:"mode"`
 	Breaker       string    `json:"breaker"`
 	RedisRTTMS    float64   `json:"redis_rtt_ms"`
@@ -37,7 +39,8 @@ func gatewayOf(r console.Replica) Gateway {
 	g := Gateway{ID: r.ID, Boot: r.Boot, Host: r.Host, Zone: r.Zone, Build: r.Build, Started: r.Started, Version: r.Version,
 		Digest: r.Digest, Status: string(r.Status), Since: r.Since, Mode: string(r.Mode), Breaker: r.Breaker,
 		RedisRTTMS: float64(r.RedisRTTMicros) / 1000, ClockOffsetMS: r.ClockOffsetMS, DecisionsPerS: r.DecisionsPerS,
-		RefusedPerS: r.RefusedPerS, FallbackPerS: r.FallbackPerS, HeartbeatAge: millis(r.Age), At: r.At}
+		RefusedPerS: r.RefusedPerS, FallbackPerS: r.FallbackPerS, HeartbeatAge: millis(r.Age), At: r.At,
+		ViaConsole: r.ViaConsole, Unsaved: r.Unsaved}
 	if r.NACK != nil {
 		g.NACK = new(nackOf(r.ID, *r.NACK))
 	}
@@ -93,6 +96,11 @@ type Health struct {
 	Of            *int      `json:"of,omitempty"`
 	Nacked        *int      `json:"nacked,omitempty"`
 	Degraded      *int      `json:"degraded,omitempty"`
+	OnCanary      *int      `json:"on_canary,omitempty" doc:"Of of: enforce the version on trial, as they should"`
+	ViaConsole    *int      `json:"via_console,omitempty" doc:"Of of: cannot reach Redis and told the console themselves"`
+	Stale         *int      `json:"stale,omitempty" doc:"Of of: nobody told them of late that their version is current"`
+	Canary        int64     `json:"canary,omitempty" doc:"The version on trial"`
+	Behind        int64     `json:"behind,omitempty" doc:"The version that Redis or gateways have above all that the database knows: it was restored from an older copy. POST /policy/adopt"`
 	OutboxPending int       `json:"outbox_pending" doc:"Committed changes that have not reached Redis"`
 
 	Hazards   []policy.Hazard `json:"hazards" nullable:"false" doc:"What endangers the limits, the worst first"`
@@ -145,6 +153,10 @@ func (a *API) getHealth(ctx context.Context, _ *struct{}) (*Body[Health], error)
 	}
 	if h.FleetKnown {
 		out.InSync, out.Of, out.Nacked, out.Degraded = new(h.InSync), new(h.Of), new(h.Nacked), new(h.Degraded)
+		out.OnCanary, out.ViaConsole, out.Stale = new(h.OnCanary), new(h.ViaConsole), new(h.Stale)
+	}
+	if out.Behind = h.Behind; h.Rollout != nil {
+		out.Canary = h.Rollout.Version
 	}
 	out.Hazards = append([]policy.Hazard{}, h.Hazards...)
 	if !h.HazardsAt.IsZero() {
