@@ -18,6 +18,8 @@ const (
 	decisionsEvery = time.Second
 	// decisionPage bounds the batches that are in memory at once; each may be 1 MiB.
 	decisionPage = 32
+	// decisionsSwept bounds the batches that one transaction drops.
+	decisionsSwept = 1000
 	// Batches whose times lie further from now are not believed.
 	decisionsLate  = 24 * time.Hour
 	decisionsEarly = 10 * time.Minute
@@ -172,14 +174,21 @@ func decisionName(name string) bool {
 
 // Sweep drops what is older or more than is to be kept.
 func (s *Decisions) Sweep(ctx context.Context) error {
-	err := s.d.Store.InTx(ctx, func(tx Tx) error {
-		if err := tx.DeleteOldDecisions(ctx, s.d.now().Add(-s.keep.Age)); err != nil {
-			return err
+	for _, drop := range []func(Tx) (int64, error){
+		func(tx Tx) (int64, error) {
+			return tx.DeleteOldDecisions(ctx, s.d.now().Add(-s.keep.Age), decisionsSwept)
+		},
+		func(tx Tx) (int64, error) { return tx.TrimDecisions(ctx, s.keep.Bytes, decisionsSwept) },
+	} {
+		for dropped := int64(decisionsSwept); dropped == decisionsSwept; {
+			err := s.d.Store.InTx(ctx, func(tx Tx) (err error) {
+				dropped, err = drop(tx)
+				return err
+			})
+			if err != nil {
+				return fmt.Errorf("drop old decisions: %w", err)
+			}
 		}
-		return tx.TrimDecisions(ctx, s.keep.Bytes)
-	})
-	if err != nil {
-		return fmt.Errorf("drop old decisions: %w", err)
 	}
 	return nil
 }

@@ -54,8 +54,10 @@ type DecisionUpkeep interface {
 	// DecisionPlace is the place in the feed up to which everything is kept; "" at first.
 	DecisionPlace(ctx context.Context) (string, error)
 	SetDecisionPlace(ctx context.Context, place string, now time.Time) error
-	// DeleteOldDecisions drops what was received before a time.
-	DeleteOldDecisions(ctx context.Context, before time.Time) error
-	// TrimDecisions drops the oldest batches until the rest has at most so many bytes.
-	TrimDecisions(ctx context.Context, bytes int64) error
+	// DeleteOldDecisions drops what was received before a time, the oldest first and at
+	// most limit batches; it returns how many.
+	DeleteOldDecisions(ctx context.Context, before time.Time, limit int) (int64, error)
+	// TrimDecisions drops the oldest batches, at most limit of them, as long as all have
+	// more than so many bytes; it returns how many.
+	TrimDecisions(ctx context.Context, bytes int64, limit int) (int64, error)
 }

@@ -306,3 +306,34 @@ func TestDecisions_RunCollectsUntilItEnds(t *testing.T) {
 		t.Fatalf("log is %v", got)
 	}
 }
+
+// TestDecisions_MuchThatIsOldGoesInSeveralSteps: a console that was away for days must
+// not fail for good because one statement would take too long.
+func TestDecisions_MuchThatIsOldGoesInSeveralSteps(t *testing.T) {
+	t.Parallel()
+	w := newLogWorld(t, console.DecisionRetention{Age: time.Hour, Bytes: 30})
+	put := func(n int, received time.Time) {
+		t.Helper()
+		err := w.store.InTx(w.ctx, func(tx console.Tx) error {
+			for i := range n {
+				row := console.DecisionBatch{Replica: "a", Boot: received.String()[:19], Seq: int64(i + 1), From: received, To: received, ReceivedAt: received, Body: make([]byte, 10)}
+				if _, err := tx.InsertDecisionBatch(w.ctx, row); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	put(1100, w.at(-7200))
+	put(1100, w.at(-60))
+	if err := w.log.Sweep(w.ctx); err != nil {
+		t.Fatal(err)
+	}
+	totals, err := w.log.Totals(w.ctx, w.at(-9000), w.at(0))
+	if err != nil || totals.Batches != 3 || !totals.First.Equal(w.at(-60)) {
+		t.Fatalf("%+v, %v; want the three newest", totals, err)
+	}
+}

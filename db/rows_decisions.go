@@ -48,13 +48,11 @@ func (t tx) SetDecisionPlace(ctx context.Context, place string, now time.Time) e
 }
 
 // DeleteOldDecisions implements console.DecisionUpkeep.
-func (t tx) DeleteOldDecisions(ctx context.Context, before time.Time) error {
-	_, err := t.q.DeleteOldDecisions(ctx, before)
-	return err
+func (t tx) DeleteOldDecisions(ctx context.Context, before time.Time, limit int) (int64, error) {
+	return t.q.DeleteOldDecisions(ctx, gen.DeleteOldDecisionsParams{Before: before, MaxRows: int32(limit)})
 }
 
 // TrimDecisions implements console.DecisionUpkeep.
-func (t tx) TrimDecisions(ctx context.Context, bytes int64) error {
-	_, err := t.q.TrimDecisions(ctx, bytes)
-	return err
+func (t tx) TrimDecisions(ctx context.Context, bytes int64, limit int) (int64, error) {
+	return t.q.TrimDecisions(ctx, gen.TrimDecisionsParams{MaxBytes: bytes, MaxRows: int32(limit)})
 }

@@ -26,11 +26,14 @@ FROM decision_batches
 WHERE from_at >= @since AND to_at >= @from_at AND from_at <= @to_at;
 
 -- name: DeleteOldDecisions :execrows
-DELETE FROM decision_batches WHERE received_at < @before;
+-- Some at a time, so that no statement takes long.
+DELETE FROM decision_batches WHERE id IN (
+  SELECT b.id FROM decision_batches b WHERE b.received_at < @before ORDER BY b.received_at, b.id LIMIT @max_rows
+);
 
 -- name: TrimDecisions :execrows
--- Keeps the newest batches that fit into so many bytes together.
+-- Keeps the newest batches that fit into so many bytes together; some at a time.
 DELETE FROM decision_batches WHERE id IN (
   SELECT id FROM (SELECT id, sum(bytes) OVER (ORDER BY received_at DESC, id DESC) AS total FROM decision_batches) sized
-  WHERE total > @max_bytes::bigint
+  WHERE total > @max_bytes::bigint ORDER BY total DESC LIMIT @max_rows
 );

@@ -11,11 +11,19 @@ import (
 )
 
 const deleteOldDecisions = `-- name: DeleteOldDecisions :execrows
-DELETE FROM decision_batches WHERE received_at < $1
+DELETE FROM decision_batches WHERE id IN (
+  SELECT b.id FROM decision_batches b WHERE b.received_at < $1 ORDER BY b.received_at, b.id LIMIT $2
+)
 `
 
-func (q *Queries) DeleteOldDecisions(ctx context.Context, before time.Time) (int64, error) {
-	result, err := q.db.Exec(ctx, deleteOldDecisions, before)
+type DeleteOldDecisionsParams struct {
+	Before  time.Time
+	MaxRows int32
+}
+
+// Some at a time, so that no statement takes long.
+func (q *Queries) DeleteOldDecisions(ctx context.Context, arg DeleteOldDecisionsParams) (int64, error) {
+	result, err := q.db.Exec(ctx, deleteOldDecisions, arg.Before, arg.MaxRows)
 	if err != nil {
 		return 0, err
 	}
@@ -203,13 +211,18 @@ func (q *Queries) SumDecisions(ctx context.Context, arg SumDecisionsParams) (Sum
 const trimDecisions = `-- name: TrimDecisions :execrows
 DELETE FROM decision_batches WHERE id IN (
   SELECT id FROM (SELECT id, sum(bytes) OVER (ORDER BY received_at DESC, id DESC) AS total FROM decision_batches) sized
-  WHERE total > $1::bigint
+  WHERE total > $1::bigint ORDER BY total DESC LIMIT $2
 )
 `
 
-// Keeps the newest batches that fit into so many bytes together.
-func (q *Queries) TrimDecisions(ctx context.Context, maxBytes int64) (int64, error) {
-	result, err := q.db.Exec(ctx, trimDecisions, maxBytes)
+type TrimDecisionsParams struct {
+	MaxBytes int64
+	MaxRows  int32
+}
+
+// Keeps the newest batches that fit into so many bytes together; some at a time.
+func (q *Queries) TrimDecisions(ctx context.Context, arg TrimDecisionsParams) (int64, error) {
+	result, err := q.db.Exec(ctx, trimDecisions, arg.MaxBytes, arg.MaxRows)
 	if err != nil {
 		return 0, err
 	}
