@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/headgate/headgate/gateway"
-	"github.com/headgate/headgate/limiter/memstore"
 	"github.com/headgate/headgate/policy"
 )
 
@@ -28,11 +26,4 @@ func compile(d *policy.Document, what string) (*policy.Compiled, error) {
 		return nil, fmt.Errorf("%s: %w", what, err)
 	}
 	return c, nil
-}
-
-// newReplayer decides under c on an empty store, by the clock.
-func newReplayer(c *policy.Compiled, by *clock, tenant Tenants, without func(string) bool) (*gateway.Replayer, error) {
-	return gateway.NewReplayer(gateway.ReplayConfig{
-		Compiled: c, Store: memstore.New(by.now), Now: by.now, Tenant: tenant, Without: without,
-	})
 }

@@ -94,11 +94,15 @@ func try(ctx context.Context, d *policy.Document, m mutation, tests []passing, t
 		return mutant, false, ctx.Err()
 	}
 	mutant = scenario.Mutant{Path: m.path, Text: m.text}
+	r, err := newRun(compiled, tenants)
+	if err != nil {
+		return mutant, false, err
+	}
 	for _, t := range tests {
 		if m.route != "" && !slices.Contains(t.routes, m.route) {
 			continue
 		}
-		result, err := runTest(ctx, compiled, t.test, tenants)
+		result, err := r.test(ctx, t.test)
 		if err != nil {
 			return mutant, false, err
 		}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/headgate/headgate/decisionlog"
 	"github.com/headgate/headgate/gateway"
+	"github.com/headgate/headgate/limiter/memstore"
 	"github.com/headgate/headgate/policy"
 )
 
@@ -61,7 +62,7 @@ func newSide(c *policy.Compiled, j *judging, tenants Tenants) (*side, error) {
 	s := &side{judging: j, open: map[uint64]opened{}, lasted: map[string]lasts{}, refunds: map[string]int64{}}
 	known := map[string]policy.TenantRecord{}
 	var err error
-	s.replayer, err = newReplayer(c, &s.clock, func(id string) (policy.TenantRecord, bool) {
+	find := func(id string) (policy.TenantRecord, bool) {
 		if t, ok := known[id]; ok {
 			return t, true
 		}
@@ -71,7 +72,8 @@ func newSide(c *policy.Compiled, j *judging, tenants Tenants) (*side, error) {
 			known[id] = t
 		}
 		return t, ok
-	}, j.left)
+	}
+	s.replayer, err = gateway.NewReplayer(gateway.ReplayConfig{Compiled: c, Store: memstore.New(s.clock.now), Now: s.clock.now, Tenant: find, Without: j.left})
 	return s, err
 }
 

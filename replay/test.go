@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/headgate/headgate/gateway"
+	"github.com/headgate/headgate/limiter/memstore"
 	"github.com/headgate/headgate/policy"
 	"github.com/headgate/headgate/policy/scenario"
 )
@@ -35,43 +36,58 @@ func (Engine) Test(ctx context.Context, d *policy.Document, s *scenario.Suite, t
 	if err != nil {
 		return nil, err
 	}
+	r, err := newRun(compiled, tenants)
+	if err != nil {
+		return nil, err
+	}
 	results := make([]scenario.Result, len(s.Tests))
 	for i := range s.Tests {
-		if results[i], err = runTest(ctx, compiled, &s.Tests[i], tenants); err != nil {
+		if results[i], err = r.test(ctx, &s.Tests[i]); err != nil {
 			return nil, fmt.Errorf("test %q: %w", s.Tests[i].Name, err)
 		}
 	}
 	return results, nil
 }
 
-// run is one test under way.
+// run runs tests against one policy, one after the other. All that one leaves behind
+// is in the store.
 type run struct {
+	tenants  Tenants
 	clock    clock
+	store    *memstore.Store
 	replayer *gateway.Replayer
+	caller   policy.TenantRecord // of the test under way
 	in       gateway.Inbound
 	replay   gateway.Replay
 	verdict  gateway.Verdict
 	places   places
 }
 
-func runTest(ctx context.Context, c *policy.Compiled, t *scenario.Test, tenants Tenants) (scenario.Result, error) {
+func newRun(c *policy.Compiled, tenants Tenants) (*run, error) {
+	r := &run{tenants: tenants}
+	r.store = memstore.New(r.clock.now)
+	var err error
+	r.replayer, err = gateway.NewReplayer(gateway.ReplayConfig{
+		Compiled: c, Store: r.store, Now: r.clock.now,
+		Tenant: func(id string) (policy.TenantRecord, bool) { return r.caller, id == r.caller.ID },
+	})
+	return r, err
+}
+
+// test runs one test.
+func (r *run) test(ctx context.Context, t *scenario.Test) (scenario.Result, error) {
 	result := scenario.Result{Name: t.Name, Steps: []scenario.StepResult{}}
-	caller, found := tenantOf(&t.Given, tenants)
-	if !found {
+	var found bool
+	if r.caller, found = tenantOf(&t.Given, r.tenants); !found {
 		result.Detail = fmt.Sprintf("there is no tenant %q", t.Given.Tenant)
 		return result, nil
 	}
-	r := &run{}
 	began, _ := time.Parse(time.RFC3339, beginning)
-	r.clock.micros = began.UnixMicro()
-	var err error
-	r.replayer, err = newReplayer(c, &r.clock, func(id string) (policy.TenantRecord, bool) { return caller, id == caller.ID }, nil)
-	if err != nil {
-		return result, err
-	}
+	r.clock.micros, r.places = began.UnixMicro(), nil
+	r.store.Flush()
 	for i := range t.Steps {
 		step := &t.Steps[i]
-		r.describe(&t.Given, caller.ID, step)
+		r.describe(&t.Given, r.caller.ID, step)
 		got, first, err := r.step(ctx, step)
 		if err != nil {
 			return result, err
