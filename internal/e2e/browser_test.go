@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -27,6 +29,7 @@ type Page struct {
 
 	mu       sync.Mutex
 	messages []string // what the browser complained about
+	expected []int    // statuses that are no fault
 }
 
 // OpenBrowser starts a browser on the demo's console. At the end of the test
@@ -34,7 +37,7 @@ type Page struct {
 // that the content security policy barred).
 func OpenBrowser(t testing.TB, d *Demo) *Page {
 	t.Helper()
-	p := &Page{t: t, ctx: testkit.Browser(t), base: d.Console}
+	p := &Page{t: t, ctx: testkit.Browser(t), base: d.Console, expected: []int{422}} // a refused form is no fault
 	if err := chromedp.Listen(p.ctx, p.hear); err != nil {
 		t.Fatal(err)
 	}
@@ -53,12 +56,20 @@ func (p *Page) hear(event any) {
 	defer p.mu.Unlock()
 	switch e := event.(type) {
 	case *log.EventEntryAdded:
-		if e.Entry.Level == log.EntryLevelError && !strings.Contains(e.Entry.Text, "422") { // a refused form is no fault
+		of := func(status int) bool { return strings.Contains(e.Entry.Text, strconv.Itoa(status)) }
+		if e.Entry.Level == log.EntryLevelError && !slices.ContainsFunc(p.expected, of) {
 			p.messages = append(p.messages, e.Entry.Text)
 		}
 	case *runtime.EventExceptionThrown:
 		p.messages = append(p.messages, e.ExceptionDetails.Text)
 	}
+}
+
+// Expect makes a status no fault, where something has to be refused.
+func (p *Page) Expect(status int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.expected = append(p.expected, status)
 }
 
 // WithoutJavaScript turns scripts off for the pages that follow.
@@ -112,7 +123,7 @@ func (p *Page) Submit(selector string) {
 	defer cancel()
 	res, err := chromedp.RunResponse(ctx, chromedp.Click(chromedp.CSS(selector)))
 	p.must(err, "press "+selector)
-	if res != nil && res.Status >= 400 && res.Status != 422 { // none when the page came from the cache
+	if res != nil && res.Status >= 400 && !slices.Contains(p.expected, int(res.Status)) { // none when the page came from the cache
 		p.must(fmt.Errorf("status %d", res.Status), "press "+selector)
 	}
 }

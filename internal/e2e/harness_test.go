@@ -209,6 +209,22 @@ func (a Answer) JSON(t testing.TB) map[string]any {
 // Do sends a request; a connection that fails is status 0.
 func (d *Demo) Do(method, url, bearer string, body any) Answer {
 	d.t.Helper()
+	header := http.Header{}
+	if bearer != "" {
+		header.Set("Authorization", "Bearer "+bearer)
+	}
+	return d.do(method, url, header, body)
+}
+
+// DoWith asks the console's JSON API as the operator, with further headers.
+func (d *Demo) DoWith(method, path string, header http.Header, body any) Answer {
+	d.t.Helper()
+	header.Set("Authorization", "Bearer "+d.APIToken)
+	return d.do(method, d.Console+path, header, body)
+}
+
+func (d *Demo) do(method, url string, header http.Header, body any) Answer {
+	d.t.Helper()
 	var payload io.Reader
 	if body != nil {
 		b, err := json.Marshal(body)
@@ -221,9 +237,7 @@ func (d *Demo) Do(method, url, bearer string, body any) Answer {
 	if err != nil {
 		d.t.Fatal(err)
 	}
-	if bearer != "" {
-		req.Header.Set("Authorization", "Bearer "+bearer)
-	}
+	req.Header = header
 	if body != nil {
 		req.Header.Set("Content-Type", "application/json")
 	}
