@@ -180,7 +180,10 @@ func (c *comparer) run(ctx context.Context, live, draft *policy.Compiled) (decis
 	if err := context.Cause(ctx); err != nil {
 		return decisionlog.Comparison{}, fmt.Errorf("compare on the decision log: %w", err)
 	}
-	return f.result(liveSide, draftSide), nil
+	if c.progress != nil {
+		c.progress(1)
+	}
+	return f.result(draftSide), nil
 }
 
 // read merges the log into chunks.

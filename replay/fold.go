@@ -132,7 +132,7 @@ func (f *folder) change(tenants map[string]struct{}, e *decisionlog.Entry, key c
 	}
 }
 
-func (f *folder) result(live, draft *side) decisionlog.Comparison {
+func (f *folder) result(draft *side) decisionlog.Comparison {
 	out := &f.sum
 	if out.Entries == 0 {
 		out.From, out.To = f.from, f.to

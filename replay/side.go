@@ -61,7 +61,6 @@ type lasts struct{ sum, n int64 }
 func newSide(c *policy.Compiled, j *judging, tenants Tenants) (*side, error) {
 	s := &side{judging: j, open: map[uint64]opened{}, lasted: map[string]lasts{}, refunds: map[string]int64{}}
 	known := map[string]policy.TenantRecord{}
-	var err error
 	find := func(id string) (policy.TenantRecord, bool) {
 		if t, ok := known[id]; ok {
 			return t, true
@@ -73,6 +72,7 @@ func newSide(c *policy.Compiled, j *judging, tenants Tenants) (*side, error) {
 		}
 		return t, ok
 	}
+	var err error
 	s.replayer, err = gateway.NewReplayer(gateway.ReplayConfig{Compiled: c, Store: memstore.New(s.clock.now), Now: s.clock.now, Tenant: find, Without: j.left})
 	return s, err
 }
