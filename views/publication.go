@@ -169,7 +169,12 @@ func (p PublicationProps) share() int {
 	return 100 * p.On / p.Of
 }
 
-func (p PublicationProps) ring() string { return strconv.Itoa(p.On) + "/" + strconv.Itoa(p.Of) }
+func (p PublicationProps) ring() string {
+	if p.Of == 0 && !p.Known {
+		return "?"
+	}
+	return strconv.Itoa(p.On) + "/" + strconv.Itoa(p.Of)
+}
 
 // PublicationRow is one gateway and what it makes of a version.
 type PublicationRow struct {

@@ -147,16 +147,19 @@ func judged(c *decisionlog.Comparison) []string {
 		notes = append(notes, fmt.Sprintf("The log is a sample: at its thinnest %s of all tenants and addresses are in it whole. Requests are not multiplied up.",
 			ui.Percent(100*float64(c.Sample)/float64(decisionlog.Whole))))
 	}
-	if c.Skipped > 0 {
-		notes = append(notes, ui.Int(c.Skipped)+" decisions were left out, because not all requests of whoever asked are in the log.")
-	}
 	if c.Dropped > 0 {
 		notes = append(notes, "Gateways could not log "+ui.Int(c.Dropped)+" decisions of that time.")
+	}
+	if len(c.Notes) > 0 { // the engine says what it left out, and why
+		return append(notes, c.Notes...)
+	}
+	if c.Skipped > 0 {
+		notes = append(notes, ui.Int(c.Skipped)+" decisions were left out.")
 	}
 	if c.Differs > 0 {
 		notes = append(notes, "Replaying the version in force gives another answer than gateways gave for "+ui.Int(c.Differs)+" decisions: take the numbers as an estimate.")
 	}
-	return append(notes, c.Notes...)
+	return notes
 }
 
 // draftTry starts a simulation.

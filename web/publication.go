@@ -238,8 +238,17 @@ func (s *Server) publication(r *http.Request, n int64) (views.PublicationProps, 
 	}
 	p := views.PublicationProps{Version: n, Head: pub.Head, Now: s.Now(), Known: pub.Known, Canary: pub.Canary, On: pub.On, Of: pub.Of,
 		Silent: pub.Silent, Nacks: len(pub.Nacks), Overtook: pub.Overtook, After: pub.After}
-	if !pub.Known {
-		p.Since = s.Fleet.Health(r.Context()).RedisSince
+	if h := s.Fleet.Health(r.Context()); !pub.Known {
+		p.Since = h.RedisSince
+		if p.Of == 0 { // what was heard before contact was lost is better than nothing
+			pub.Rows = lastHeard(h, n)
+			p.Of = len(pub.Rows)
+			for _, row := range pub.Rows {
+				if row.On {
+					p.On++
+				}
+			}
+		}
 	}
 	for _, row := range pub.Rows {
 		if row.Status != console.StatusGone || row.Target {
@@ -256,6 +265,18 @@ func (s *Server) publication(r *http.Request, n int64) (views.PublicationProps, 
 		return strings.Compare(a.ID, b.ID)
 	})
 	return p, nil
+}
+
+// lastHeard are the gateways as they were heard last. Those that had not got as
+// far as a version then are not said to enforce it.
+func lastHeard(h console.Health, n int64) []console.PublicationRow {
+	var rows []console.PublicationRow
+	for _, rep := range h.Replicas {
+		if rep.Status != console.StatusGone {
+			rows = append(rows, console.PublicationRow{Replica: rep, Target: true, On: rep.Version == n, After: -1})
+		}
+	}
+	return rows
 }
 
 func publicationRow(rep console.PublicationRow, n int64) views.PublicationRow {
