@@ -416,7 +416,7 @@ func waitFor(t *testing.T, what string, cond func() bool) {
 		if time.Now().After(deadline) {
 			t.Fatalf("%s: not within 20 s", what)
 		}
-		time.Sleep(lookEvery)
+		<-time.After(lookEvery)
 	}
 }
 

@@ -65,9 +65,10 @@ func TestC02_TwoConsolesPublishAtOnceTwoHundredTimes(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, ev := range events {
-			if ev.Action == "policy.publish" {
+			switch ev.Action {
+			case "policy.publish":
 				published++
-			} else if ev.Action == "policy.refused" {
+			case "policy.refused":
 				refused++
 			}
 		}
@@ -312,7 +313,9 @@ func TestC01_AConsoleThatDiesLeavesItsVersionToTheNext(t *testing.T) {
 				dying.Feed = &dyingFeed{fakeFeed: e.feed, left: n, after: after, die: die}
 				dead := make(chan error, 1)
 				go func() { dead <- console.NewRelay(dying, e.store).Run(ctx) }()
-				<-dead
+				if err := <-dead; err != nil && !errors.Is(err, context.Canceled) {
+					t.Error(err)
+				}
 				e.feed.set(func() {
 					if h := e.feed.head; h.Version != 0 && (h.Version != v.Number || h.Digest != v.Digest) {
 						t.Errorf("Redis has v%d %s", h.Version, h.Digest)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 )
@@ -208,10 +209,13 @@ func (s *Policies) scheduler(ctx context.Context, sc Schedule) (Actor, string, e
 		o, err = tx.Operator(ctx, sc.AuthorID)
 		return err
 	})
-	if err != nil && !IsNotFound(err) {
+	if IsNotFound(err) {
+		err = nil // and o has no role
+	}
+	if err != nil {
 		return Actor{}, "", err
 	}
-	if err != nil || o.DisabledAt != nil || !o.Role.Can(PermPublish) {
+	if o.DisabledAt != nil || !o.Role.Can(PermPublish) {
 		return Actor{}, sc.Author + " may no longer publish.", nil
 	}
 	if late := s.d.now().Sub(sc.At); late > scheduleGrace {
@@ -244,9 +248,8 @@ func (s *Policies) carryOut(ctx context.Context, actor Actor, sc Schedule) (reas
 	if _, err = s.publish(ctx, actor, p); err == nil {
 		return "", nil
 	}
-	switch CodeOf(err) {
-	case CodeUnavailable, CodeInternal, CodeRateLimited:
-		return "", err
+	if slices.Contains([]Code{CodeUnavailable, CodeInternal, CodeRateLimited}, CodeOf(err)) {
+		return "", err // it may go better the next time
 	}
 	return whyNot(err), nil
 }
