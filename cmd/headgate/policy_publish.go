@@ -122,7 +122,6 @@ func (c *policyPublishCmd) file(ctx context.Context, at publishing, f *policyFil
 	if err != nil {
 		return err
 	}
-	report := publishedReport{Changes: []policy.Change{}}
 	if live == nil {
 		live = &api.Version{}
 	}
@@ -130,39 +129,55 @@ func (c *policyPublishCmd) file(ctx context.Context, at publishing, f *policyFil
 	if err != nil {
 		return err
 	}
-	report.Changes = append(report.Changes, policy.Diff(before, f.doc)...)
+	report := publishedReport{Changes: append([]policy.Change{}, policy.Diff(before, f.doc)...)}
 	if !c.JSON {
 		printChanges(at.w, report.Changes)
 	}
-	if len(report.Changes) == 0 && (f.tests == nil && !c.NoTests || string(f.tests) == live.Tests) && live.Version > 0 {
-		report.what = fmt.Sprintf("v%d has this content already.", live.Version)
-		if c.DryRun {
-			return c.show(at.w, report, func(io.Writer) {})
+	there := live.Version > 0 && len(report.Changes) == 0 && !c.otherTests(f, live.Tests)
+	base := live.Version
+	if !there {
+		if base, err = c.base(f, *live); err != nil {
+			return err
 		}
+	}
+	switch {
+	case c.DryRun:
+		return c.show(at.w, report, func(io.Writer) {})
+	case there:
+		report.what = fmt.Sprintf("v%d has this content already.", live.Version)
 		return at.told(ctx, report, live.Version)
 	}
-	base, err := c.base(f, *live)
+	out, err := at.post(ctx, "/api/v1/policy/publish", "", withOptions(c.body(f, base), o))
 	if err != nil {
-		return err
+		return c.refusedByConsole(at.w, f.name, f.testsName, err)
 	}
-	if c.DryRun {
-		return c.show(at.w, report, func(io.Writer) {})
-	}
+	noteBase(f, out.Version)
+	report.Digest, report.what = out.Digest, fmt.Sprintf("v%d is stored.", out.Version)
+	return at.told(ctx, report, out.Version)
+}
+
+// otherTests reports whether the file's publication would change the tests in force.
+func (c *policyPublishCmd) otherTests(f *policyFile, live string) bool {
+	return (f.tests != nil || c.NoTests) && string(f.tests) != live
+}
+
+func (c *policyPublishCmd) body(f *policyFile, base int64) map[string]any {
 	body := map[string]any{"document": string(f.src), "base_version": base}
 	if f.tests != nil || c.NoTests {
 		body["tests"] = string(f.tests)
 	}
-	out, err := at.post(ctx, "/api/v1/policy/publish", "", withOptions(body, o))
-	if err != nil {
-		return c.refusedByConsole(at.w, f.name, f.testsName, err)
+	return body
+}
+
+// noteBase notes what a file is based on from now on, if it has such a note. That
+// this fails changes nothing about what is published.
+func noteBase(f *policyFile, version int64) {
+	if !originOf(f.src).known {
+		return
 	}
-	if from := originOf(f.src); from.known { // what a file without a note is based on is somebody else's business
-		if _, err := (origin{base: out.Version}).note(f.name, f.src); err != nil {
-			say(os.Stderr, "headgate: warning: v%d is published, and its number could not be noted: %v", out.Version, err)
-		}
+	if _, err := (origin{base: version}).note(f.name, f.src); err != nil {
+		say(os.Stderr, "headgate: warning: v%d is published, and its number could not be noted: %v", version, err)
 	}
-	report.Digest, report.what = out.Digest, fmt.Sprintf("v%d is stored.", out.Version)
-	return at.told(ctx, report, out.Version)
 }
 
 // liveDocument is the document of the version in force; nil when nothing is.
@@ -252,53 +267,6 @@ func withOptions(body map[string]any, o api.Options) map[string]any {
 		body["break_glass"] = o.BreakGlass
 	}
 	return body
-}
-
-// policyRollbackCmd publishes an old version again.
-type policyRollbackCmd struct {
-	Version string `arg:"" help:"The version whose content comes back: 41 or v41."`
-	publishFlags
-	consoleAccess
-	output
-}
-
-// Run rolls back.
-func (c *policyRollbackCmd) Run(ctx context.Context, k *kong.Kong) error {
-	var p config.Problems
-	client, o := c.client(&p), c.options(&p)
-	m := numberPattern.FindStringSubmatch(c.Version)
-	if m == nil {
-		p.Add("VERSION", "must be a version's number, as in v41")
-	}
-	if err := p.Err(); err != nil {
-		return err
-	}
-	at := publishing{client: client, flags: c.publishFlags, out: c.output, w: k.Stdout}
-	live, err := versionAt(ctx, client, 0)
-	if err != nil {
-		return err
-	}
-	old, err := documentAt(ctx, client, "v"+m[1])
-	if err != nil {
-		return err
-	}
-	if live == nil || old == nil {
-		return errors.New("nothing has been published yet")
-	}
-	before, err := documentOf(*live)
-	if err != nil {
-		return err
-	}
-	report := publishedReport{Changes: append([]policy.Change{}, policy.Diff(before, old)...)}
-	if !c.JSON {
-		printChanges(k.Stdout, report.Changes)
-	}
-	out, err := at.post(ctx, "/api/v1/policy/versions/"+m[1]+"/rollback", "", withOptions(map[string]any{}, o))
-	if err != nil {
-		return c.refusedByConsole(k.Stdout, "v"+m[1], "tests of v"+m[1], err)
-	}
-	report.Digest, report.what = out.Digest, fmt.Sprintf("v%d is stored, with the content of v%s.", out.Version, m[1])
-	return at.told(ctx, report, out.Version)
 }
 
 // newKey is a key for a call that may be repeated.

@@ -98,14 +98,15 @@ func (c *policyPullCmd) write(w io.Writer, got pulled) error {
 	} else if err == nil && !c.Force {
 		return fmt.Errorf("%s has another content than %s: --merge keeps what was changed, --force overwrites it", c.File, got.what)
 	}
-	if terr == nil && string(hadTests) != got.tests && !c.Force {
+	there := terr == nil
+	if there && string(hadTests) != got.tests && !c.Force {
 		return fmt.Errorf("%s has another content than the tests of %s: --force overwrites it", tests, got.what)
 	}
 	if err := replaceFile(c.File, got.noted(got.src)); err != nil {
 		return err
 	}
 	say(w, "%s: %s", c.File, got.what)
-	if got.tests == "" && terr != nil {
+	if got.tests == "" && !there {
 		return nil
 	}
 	if err := replaceFile(tests, []byte(got.tests)); err != nil {

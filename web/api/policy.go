@@ -189,24 +189,9 @@ func (a *API) validatePolicy(ctx context.Context, in *validateIn) (*Body[Report]
 }
 
 func (a *API) testPolicy(ctx context.Context, in *testIn) (*Body[testRun], error) {
-	src, tests := []byte(nil), in.Body.Tests.of()
-	if in.Body.Document != nil {
-		src = in.Body.Document.source
-	}
-	if src == nil || tests == nil {
-		head, ok, err := a.Policies.Head(ctx)
-		if err != nil {
-			return nil, err
-		}
-		if !ok {
-			return nil, nothingPublished()
-		}
-		if src == nil {
-			src = head.Body
-		}
-		if tests == nil {
-			tests = []byte(head.Tests)
-		}
+	src, tests, err := a.orInForce(ctx, in.Body.Document, in.Body.Tests)
+	if err != nil {
+		return nil, err
 	}
 	release, err := a.alone(ctx, src)
 	if err != nil {
@@ -226,6 +211,28 @@ func (a *API) testPolicy(ctx context.Context, in *testIn) (*Body[testRun], error
 	out.Results = append(out.Results, results...)
 	out.Passed = suite.OK() && !slices.ContainsFunc(results, func(r scenario.Result) bool { return !r.Passed })
 	return &Body[testRun]{out}, nil
+}
+
+// orInForce is a document and tests, each that in force when it was left out.
+func (a *API) orInForce(ctx context.Context, d *Document, t *Tests) (src, tests []byte, err error) {
+	if d != nil && t != nil {
+		return d.source, t.source, nil
+	}
+	head, ok, err := a.Policies.Head(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	if !ok {
+		return nil, nil, nothingPublished()
+	}
+	src, tests = head.Body, []byte(head.Tests)
+	if d != nil {
+		src = d.source
+	}
+	if t != nil {
+		tests = t.source
+	}
+	return src, tests, nil
 }
 
 func nothingPublished() *Problem {

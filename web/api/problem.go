@@ -81,9 +81,12 @@ func newProblem(status int, detail string) *Problem {
 }
 
 func (p *Problem) as(code string) *Problem {
-	p.Code, p.Type = code, "https://headgate.dev/problems/"+code
+	p.name(code)
 	return p
 }
+
+// name says what kind of problem it is.
+func (p *Problem) name(code string) { p.Code, p.Type = code, "https://headgate.dev/problems/"+code }
 
 func (p *Problem) write(w http.ResponseWriter) {
 	for k, v := range p.GetHeaders() {
@@ -161,26 +164,26 @@ func (p *Problem) detail(ce *console.Error) bool {
 	switch d := ce.Detail.(type) {
 	case policy.Report:
 		p.Problems, p.Warnings = PolicyProblems(d.Problems), PolicyProblems(d.Warnings)
-		p.as(codeInvalidPolicy)
+		p.name(codeInvalidPolicy)
 		if len(ce.Fields) > 0 && ce.Fields[0].Field == "tests" {
-			p.as(codeInvalidTests)
+			p.name(codeInvalidTests)
 		}
 		return true
 	case console.StaleBase:
 		p.BaseVersion, p.HeadVersion, p.Changes = &d.Base, &d.Head, d.Changes
-		p.as(codeStaleBase)
+		p.name(codeStaleBase)
 	case []console.Needed:
 		p.Needed = d
 	case []console.Confirmation:
 		p.Confirmations = d
-		p.as(codeConfirm)
+		p.name(codeConfirm)
 	case []scenario.Result:
 		p.TestResults = d
-		p.as(codeTestsFailed)
+		p.name(codeTestsFailed)
 	case console.Draft:
 		p.Draft, p.DraftETag = new(draftOf(d)), d.ETag
 		p.Status, p.Title = http.StatusPreconditionFailed, http.StatusText(http.StatusPreconditionFailed)
-		p.as(codeStaleDraft)
+		p.name(codeStaleDraft)
 	}
 	return false
 }
