@@ -271,8 +271,32 @@ func TestPolicyPush_DraftsAreSavedApprovedAndPublished(t *testing.T) {
 		t.Fatal(err)
 	}
 	d.ends(0, []string{"publish", "--draft", first.Draft, "--wait"}, "burst: 60 → 50", "v2 is stored.", "3 of 3 gateways enforce v2")
+	editor.ends(1, []string{"push", d.file}, "was made from v1, and v2 is in force now")
+	editor.ends(0, []string{"pull", d.file, "--merge"})
 	editor.ends(1, []string{"push", d.file}, "it was published or deleted", "--new")
-	editor.ends(1, []string{"push", d.file, "--new"}, "was made from v1, and v2 is in force now")
+	editor.ends(0, []string{"push", d.file, "--new"})
+}
+
+func TestPolicyPush_AMergedFileBasesItsDraftAnew(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	d.first()
+	d.edit("burst: 60}]", "burst: 50}]")
+	d.ends(0, []string{"push", d.file})
+	id := originOf([]byte(read(t, d.file))).draft
+	other := filepath.Join(d.dir, "other.yaml")
+	put(t, other, with(somePolicy, "rate: 60/minute, burst: 60}}", "rate: 90/minute, burst: 60}}"))
+	d.ends(0, []string{"publish", other, "--base=live"})
+	d.ends(1, []string{"push", d.file}, "was made from v1, and v2 is in force now")
+	d.ends(0, []string{"pull", d.file, "--merge"})
+	d.ends(0, []string{"push", d.file})
+	draft, err := d.w.Web.Policies.GetDraft(t.Context(), id)
+	if err != nil || draft.Base != 2 || !strings.Contains(draft.Source, "90/minute") || !strings.Contains(draft.Source, "burst: 50") {
+		t.Errorf("%v, base v%d:\n%s", err, draft.Base, draft.Source)
+	}
+	if o := originOf([]byte(read(t, d.file))); o.base != 2 || o.draft != id || o.etag != draft.ETag {
+		t.Errorf("noted %+v", o)
+	}
 }
 
 func TestPolicyPush_C06_LostUpdatesAreKeptOut(t *testing.T) {

@@ -149,6 +149,7 @@ func (c *policyPullCmd) merge(ctx context.Context, w io.Writer, client *apiClien
 	if string(merged.Canonical()) != string(mine.Canonical()) {
 		src = merged.YAML()
 	}
+	got.draft, got.etag = from.draft, from.etag // push bases that draft anew, too
 	if err := replaceFile(c.File, got.noted(src)); err != nil {
 		return err
 	}

@@ -90,6 +90,9 @@ func (c *policyPushCmd) save(ctx context.Context, client *apiClient, f *policyFi
 	if id == "" {
 		return c.begin(ctx, client, f, from)
 	}
+	if err := c.current(ctx, client, f, from); err != nil {
+		return api.Draft{}, "", err
+	}
 	if etag == "" {
 		_, now, err := draftAt(ctx, client, id)
 		if err != nil {
@@ -107,20 +110,31 @@ func (c *policyPushCmd) save(ctx context.Context, client *apiClient, f *policyFi
 	case ok && e.status == http.StatusNotFound:
 		err = fmt.Errorf("there is no draft %s: it was published or deleted; --new begins another one", id)
 	}
+	if err != nil || !from.known || d.BaseVersion == from.base {
+		return d, a.etag, err
+	}
+	// The file was merged with what was published since the draft's base.
+	a, err = client.send(ctx, apiCall{method: http.MethodPost, path: "/api/v1/policy/drafts/" + id + "/rebase", ifMatch: a.etag}, &d)
 	return d, a.etag, err
 }
 
-// begin makes a new draft. It is based on the version in force, so a file that was
-// made from an older one would take back what was published since.
+// current refuses a file that was made from an older version than the one in force:
+// based on that, it would take back what was published since.
+func (c *policyPushCmd) current(ctx context.Context, client *apiClient, f *policyFile, from origin) error {
+	if !from.known || c.Force {
+		return nil
+	}
+	live, err := versionAt(ctx, client, 0)
+	if err == nil && live != nil && live.Version != from.base {
+		err = fmt.Errorf("%s was made from v%d, and v%d is in force now: pull --merge first", f.name, from.base, live.Version)
+	}
+	return err
+}
+
+// begin makes a new draft, which is based on the version in force.
 func (c *policyPushCmd) begin(ctx context.Context, client *apiClient, f *policyFile, from origin) (api.Draft, string, error) {
-	if from.known && !c.Force {
-		live, err := versionAt(ctx, client, 0)
-		if err != nil {
-			return api.Draft{}, "", err
-		}
-		if live != nil && live.Version != from.base {
-			return api.Draft{}, "", fmt.Errorf("%s was made from v%d, and v%d is in force now: pull --merge first", f.name, from.base, live.Version)
-		}
+	if err := c.current(ctx, client, f, from); err != nil {
+		return api.Draft{}, "", err
 	}
 	name := c.Name
 	if name == "" {
