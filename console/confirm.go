@@ -19,6 +19,7 @@ const (
 	ConfirmFailOpen     = "fail-open"      // a route that failed closed and now fails open
 	ConfirmUnlimited    = "unlimited"      // what had a number and now has none
 	ConfirmShadow       = "shadow"         // a limit that refused and now only looks
+	ConfirmBehind       = "behind"         // the database is behind the gateways: a warning to programs, pages adopt first
 )
 
 // maxExamples bounds how many places one confirmation names.

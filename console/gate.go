@@ -49,7 +49,7 @@ func (s *Policies) pass(ctx context.Context, tx Tx, g gate) (Proof, error) {
 		if blocked {
 			return proof, failedTests(g.pre.results)
 		}
-	} else if len(missing) > 0 || blocked || g.running != nil || g.pre.behind {
+	} else if len(missing) > 0 || blocked || g.running != nil || g.pre.behind != "" {
 		proof.BreakGlass, proof.Missing = g.p.o.BreakGlass.Reason, missing
 	}
 	asked := g.asked
@@ -62,6 +62,9 @@ func (s *Policies) pass(ctx context.Context, tx Tx, g gate) (Proof, error) {
 		return proof, err
 	}
 	proof.Confirmed = asked
+	if g.pre.behind != "" && g.p.o.BreakGlass == nil {
+		proof.Unconfirmed = append(proof.Unconfirmed, Confirmation{Code: ConfirmBehind, Text: g.pre.behind})
+	}
 	if g.p.draft.ID != "" {
 		t, err := tx.NewestTrial(ctx, g.p.draft.ID, policy.DigestOf(g.pre.body))
 		if err != nil && !IsNotFound(err) {

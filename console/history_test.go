@@ -216,6 +216,20 @@ func TestP03_ARestoredDatabasePublishesNothingOverWhatItLost(t *testing.T) {
 			t.Errorf("%s: %s", name, got.Public)
 		}
 	}
+	// a program that knows of no confirmations gets a number above all that is known, and is warned
+	other, err := tr.policies.Publish(tr.ctx, ann, document("85"), nil, tr.base.Number, console.PublishOptions{ConfirmTypedOnly: true})
+	if err != nil || other.Number != 14 || len(other.Proof.Unconfirmed) != 1 || other.Proof.Unconfirmed[0].Code != console.ConfirmBehind {
+		t.Fatalf("version %+v (%v)", other.Proof, err)
+	}
+}
+
+func TestP03_AfterAdoptingHistoryIsMergedLikeAnyOther(t *testing.T) {
+	t.Parallel()
+	tr := newTrial(t)
+	ann := tr.person(t, "Ann", console.RolePublisher)
+	lost := policy.SignPolicy(tr.deps.Signer, testDeployment, 13, "", newest(t, "90"), tr.clock.now())
+	tr.env.feed.set(func() { tr.env.feed.head, tr.env.feed.policies[13] = lost, lost })
+	d := tr.draft(t, ann, document("80"))
 	if _, err := tr.rollouts.Adopt(tr.ctx, owner, "restored from last night"); err != nil {
 		t.Fatal(err)
 	}

@@ -70,7 +70,7 @@ type prepared struct {
 	others  known
 	canary  *canary
 	demand  demand
-	behind  bool // Redis has a version that this database does not know
+	behind  string // that Redis has a version which this database does not know; "" when it has not
 }
 
 func (s *Policies) publish(ctx context.Context, actor Actor, p publication) (Version, error) {
@@ -121,9 +121,11 @@ func (s *Policies) checkOptions(ctx context.Context, actor Actor, o *PublishOpti
 
 // prepare reads the document and runs the tests, which must not hold the head's lock.
 func (s *Policies) prepare(ctx context.Context, p publication) (pre prepared, err error) {
-	var n int64
-	if n, pre.behind = s.d.behind(ctx); pre.behind && p.o.BreakGlass == nil {
-		return pre, conflict(fmt.Sprintf("Gateways have v%d, which this database does not know: it was restored from an older copy. Adopt that version first.", n))
+	if n, behind := s.d.behind(ctx); behind {
+		pre.behind = fmt.Sprintf("Gateways have v%d, which this database does not know: it was restored from an older copy.", n)
+		if p.o.BreakGlass == nil && !p.o.ConfirmTypedOnly {
+			return pre, conflict(pre.behind + " Adopt that version first.")
+		}
 	}
 	if p.rollbackOf > 0 {
 		if pre.doc, pre.report, pre.tests, err = s.content(ctx, p.rollbackOf); err != nil {
