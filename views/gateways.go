@@ -48,6 +48,7 @@ type GatewayRow struct {
 
 // LossProps says what a loss of Redis would admit at worst.
 type LossProps struct {
+	More     int // routes that are not listed
 	Title    string
 	Version  string // of the policy; "" when there is none
 	Replicas string // "3 live gateways" or "unknown number of gateways"

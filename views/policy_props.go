@@ -29,7 +29,8 @@ type PolicyText struct {
 	Replicas         int // for the worst case of an outage
 	Global, Shared   []LimitRow
 	Plans            []PlanRow
-	Routes           []RouteRow
+	Routes           []RouteRow // the first of them
+	MoreRoutes       int
 	User             string // where the user behind a request stands; "" nowhere
 	Expected         int64  // gateways that are expected; 0 when not said
 }

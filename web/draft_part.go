@@ -148,7 +148,7 @@ func (s *Server) partSave(w http.ResponseWriter, r *http.Request) error {
 	}
 	switch {
 	case auto:
-		return s.autosaveAnswer(w, r, e, in, out)
+		return s.autosaveAnswer(w, e, in, out)
 	case out.status != 0:
 		return s.renderPart(w, r, out.status, e, sec, in)
 	case out.gone:
@@ -165,6 +165,8 @@ type saved struct {
 	doc      *policy.Document // as it is stored now
 	target   section          // the part in doc
 	gone     bool             // the part was removed
+	plain    bool             // doc is exactly what reading it would give
+	report   policy.Report    // of doc
 	fragment string
 }
 
@@ -201,6 +203,7 @@ func (s *Server) savePart(r *http.Request, e *editor, sec section, in *form.Form
 		out.target.addLimit(out.doc)
 		out.fragment = "#l" + strconv.Itoa(n)
 	}
+	out.plain = act == "save"
 	return s.storePart(r, e, out, etag)
 }
 
@@ -212,6 +215,10 @@ func (s *Server) storePart(r *http.Request, e *editor, out saved, etag string) (
 	switch {
 	case err == nil:
 		out.draft = d
+		if out.report = s.Policies.Check(r.Context(), out.doc); out.plain {
+			// The next form need not read again what was just written.
+			return out, s.keepRead(r.Context(), d, &reading{doc: out.doc, report: out.report, lineless: true})
+		}
 		return out, nil
 	case ce != nil && ce.Code == console.CodeConflict:
 		if !out.gone {
@@ -256,12 +263,12 @@ func autosaved(r *http.Request) bool { return r.Header.Get("X-Autosave") == "1" 
 
 // autosaveAnswer tells the script what came of it. The problems of a part that
 // was saved are told as well: a draft may have them.
-func (s *Server) autosaveAnswer(w http.ResponseWriter, r *http.Request, e *editor, in *form.Form, out saved) error {
+func (s *Server) autosaveAnswer(w http.ResponseWriter, e *editor, in *form.Form, out saved) error {
 	a := views.Autosave{Message: e.message, ETag: e.draft.ETag, Problems: map[string]string{}}
 	if out.status == 0 {
 		a.ETag, a.Saved = out.draft.ETag, out.draft.UpdatedAt.UTC().Format("15:04:05")
 		in = form.New(nil)
-		out.target.mark(in, s.Policies.Check(r.Context(), out.doc).Problems)
+		out.target.mark(in, out.report.Problems)
 		a.Message = in.Message
 		a.URL = partURL(&editor{draft: out.draft, reading: reading{doc: out.doc}}, out.target)
 	}

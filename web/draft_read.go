@@ -20,6 +20,8 @@ type reading struct {
 	report policy.Report
 	unkept []policy.Problem // those that writing doc out would lose, see lostBy
 	marks  partMarks        // what differs from the base
+	// lineless says that it was never read from text: problems have no lines.
+	lineless bool
 }
 
 // editor is what the pages of a draft share.
@@ -36,15 +38,16 @@ func (s *Server) loadEditor(ctx context.Context, id string) (*editor, error) {
 	if err != nil {
 		return nil, err
 	}
-	return s.editorOf(ctx, d)
+	return s.editorOf(ctx, d, false)
 }
 
-func (s *Server) editorOf(ctx context.Context, d console.Draft) (*editor, error) {
+// editorOf reads a draft; lines asks for the lines of its problems, too.
+func (s *Server) editorOf(ctx context.Context, d console.Draft, lines bool) (*editor, error) {
 	head, _, err := s.Policies.Head(ctx)
 	if err != nil {
 		return nil, err
 	}
-	rd, err := s.readDraft(ctx, d)
+	rd, err := s.readDraft(ctx, d, lines)
 	if err != nil {
 		return nil, err
 	}
@@ -69,31 +72,40 @@ func (s *Server) alone(ctx context.Context, size int) (release func(), err error
 }
 
 // readDraft reads a draft's source and sets it against its base. A large one is
-// read once for as long as it stays as it is.
-func (s *Server) readDraft(ctx context.Context, d console.Draft) (reading, error) {
+// read once for as long as it stays as it is; with lines it is read again when
+// its problems would have none.
+func (s *Server) readDraft(ctx context.Context, d console.Draft, lines bool) (reading, error) {
 	release, err := s.alone(ctx, len(d.Source))
 	if err != nil {
 		return reading{}, err
 	}
 	defer release()
 	key := d.ID + " " + d.ETag
-	if rd, ok := s.reads.get(key, s.Now()); ok && len(d.Source) >= largeSource {
+	if rd, ok := s.reads.get(key, s.Now()); ok && len(d.Source) >= largeSource && (!rd.lineless || !lines || rd.report.OK()) {
 		return rd, nil
 	}
 	var rd reading
 	rd.doc, rd.report = s.Policies.Validate(ctx, []byte(d.Source))
 	rd.unkept = lostBy(rd.doc, rd.report)
+	if err := s.keepRead(ctx, d, &rd); err != nil {
+		return reading{}, err
+	}
+	return rd, nil
+}
+
+// keepRead sets a reading against the draft's base, and keeps it if it is large.
+func (s *Server) keepRead(ctx context.Context, d console.Draft, rd *reading) error {
 	if rd.doc != nil {
 		base, err := s.versionDocument(ctx, d.Base)
 		if err != nil && !console.IsNotFound(err) {
-			return reading{}, err
+			return err
 		}
 		rd.marks = marksOf(base, rd.doc)
 	}
 	if len(d.Source) >= largeSource {
-		s.reads.put(key, rd, s.Now())
+		s.reads.put(d.ID+" "+d.ETag, *rd, s.Now())
 	}
-	return rd, nil
+	return nil
 }
 
 // readFor is how long a reading is kept: what it says of tenants' plans may

@@ -31,18 +31,18 @@ func rotating(t *testing.T) (*webtest.World, *webtest.Client, console.Started, s
 func TestActs_SayTheTruthAboutGateways(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		set  func(*webtest.Feed)
+		set  func(*webtest.World)
 		want string
 	}{
-		"none runs":     {func(f *webtest.Feed) { f.Gateways(0) }, "Suspended: no gateway is running; those that start will have it."},
-		"they are slow": {func(f *webtest.Feed) { f.Freeze(nil) }, "Suspended: refused on 0 of 3 gateways so far; the others follow as they hear of it."},
-		"Redis is away": {func(f *webtest.Feed) { f.Down(true) }, "Suspended: unknown on how many gateways it is refused: Redis cannot be asked; gateways are told as soon as it is back."},
+		"they are gone": {func(w *webtest.World) { w.Feed.Gateways(0); w.Advance(2 * time.Minute) }, "Suspended: no gateway is running; those that start will have it."},
+		"they are slow": {func(w *webtest.World) { w.Feed.Freeze(nil) }, "Suspended: refused on 0 of 3 gateways so far; the others follow as they hear of it."},
+		"Redis is away": {func(w *webtest.World) { w.Feed.Down(true) }, "Suspended: unknown on how many gateways it is refused: Redis cannot be asked; gateways are told as soon as it is back."},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w, tenant := world(t)
 			waitFor(t, func() bool { return w.Web.Fleet.Health(t.Context()).InSync == 3 })
-			c.set(w.Feed)
+			c.set(w)
 			browser := w.As(t, console.RoleKeyAdmin)
 			wants(t, browser.Post("/tenants/"+tenant.ID+"/suspend", url.Values{"reason": {"unpaid"}}), http.StatusSeeOther)
 			wants(t, browser.Get("/tenants/"+tenant.ID), http.StatusOK, c.want)

@@ -141,6 +141,18 @@ func lossOf(now time.Time, in inForce, h console.Health) views.LossProps {
 	for _, rt := range in.Compiled.Routes {
 		p.Rows = append(p.Rows, lossRow(rt.Name, rt.Route.OnStoreFailure, replicas, known))
 	}
+	if p.More = max(len(p.Rows)-shownChanges, 0); p.More > 0 { // what has no bound is never left out before what has one
+		slices.SortStableFunc(p.Rows, func(a, b views.LossRow) int {
+			switch {
+			case a.Danger == b.Danger:
+				return 0
+			case a.Danger:
+				return -1
+			}
+			return 1
+		})
+		p.Rows = p.Rows[:shownChanges]
+	}
 	return p
 }
 

@@ -91,7 +91,8 @@ func readable(d *policy.Document, replicas int) views.PolicyText {
 		}
 		t.Plans = append(t.Plans, row)
 	}
-	for _, r := range d.Routes {
+	t.MoreRoutes = max(len(d.Routes)-shownChanges, 0)
+	for _, r := range d.Routes[:len(d.Routes)-t.MoreRoutes] {
 		t.Routes = append(t.Routes, routeRow(r, replicas))
 	}
 	return t

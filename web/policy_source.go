@@ -15,7 +15,11 @@ import (
 )
 
 func (s *Server) draftSource(w http.ResponseWriter, r *http.Request) error {
-	e, err := s.loadEditor(r.Context(), chi.URLParam(r, "draft"))
+	d, err := s.Policies.GetDraft(r.Context(), chi.URLParam(r, "draft"))
+	if err != nil {
+		return err
+	}
+	e, err := s.editorOf(r.Context(), d, true)
 	if err != nil {
 		return err
 	}
@@ -49,7 +53,7 @@ func (s *Server) draftSaveSource(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	// A draft may be saved with problems; the page then says so, with 422.
-	if e, err = s.editorOf(r.Context(), d); err != nil {
+	if e, err = s.editorOf(r.Context(), d, true); err != nil {
 		return err
 	}
 	if !e.report.OK() {

@@ -14,7 +14,9 @@ import (
 func onTrial(t *testing.T) edited {
 	t.Helper()
 	e := looser(t)
-	waitFor(t, func() bool { return strings.Contains(e.owner.Get("/policy/versions/1/status").Text, "3 of 3 enforce v1") })
+	waitFor(t, func() bool {
+		return strings.Contains(e.owner.Get("/policy/versions/1/status").Text, "3 of 3 enforce v1")
+	})
 	f := e.publishing(t, e.owner)
 	f.Set("strategy", "count")
 	f.Set("count", "1")
@@ -31,7 +33,9 @@ func onTrial(t *testing.T) edited {
 func TestPublication_CanaryNamesItsGatewayAndIsPromotedAfterItsTime(t *testing.T) {
 	t.Parallel()
 	e := onTrial(t)
-	waitFor(t, func() bool { return strings.Contains(e.owner.Get("/policy/versions/2").Text, "1 of 1 canary gateway enforce") })
+	waitFor(t, func() bool {
+		return strings.Contains(e.owner.Get("/policy/versions/2").Text, "1 of 1 canary gateway enforce")
+	})
 	page := e.owner.Get("/policy/versions/2").Text
 	for _, want := range []string{"v2 on trial", "1 gateway for at least 1 min", "then until a person decides", "goes silent or degrades", "all others enforce v1", ">canary<", "Give v2 to all", "Stop: back to what v1 says"} {
 		if !strings.Contains(page, want) {
@@ -122,7 +126,9 @@ func TestPublication_C05_SavedWhileRedisIsAwayIsSaidToBeSavedAndNotLive(t *testi
 		t.Errorf("the page says\n%s", page[strings.Index(page, `id="publication"`):])
 	}
 	e.Feed.Down(false)
-	waitFor(t, func() bool { return strings.Contains(e.owner.Get("/policy/versions/2/status").Text, "3 of 3 enforce v2") })
+	waitFor(t, func() bool {
+		return strings.Contains(e.owner.Get("/policy/versions/2/status").Text, "3 of 3 enforce v2")
+	})
 }
 
 func TestPublication_RollBackObeysTheRulesAndOffersBreakGlass(t *testing.T) {
