@@ -38,7 +38,7 @@ func (tr *trial) pulled(t *testing.T, s *console.Pull, replica string, version i
 		if time.Now().After(deadline) {
 			t.Fatalf("%s is told %s", replica, p.Body)
 		}
-		time.Sleep(5 * time.Millisecond) // it is asked again, as gateways do
+		<-time.After(5 * time.Millisecond) // it is asked again, as gateways do
 	}
 }
 
@@ -103,7 +103,7 @@ func TestPull_RepeatsItselfWhileTheDatabaseIsAwayAndKnowsNothingAtFirst(t *testi
 		t.Fatal(err)
 	}
 	away.down.Store(true)
-	time.Sleep(250 * time.Millisecond) // longer than an answer of the database serves
+	<-time.After(250 * time.Millisecond) // longer than an answer of the database serves
 	tr.clock.add(time.Hour)
 	again, err := s.Policy(tr.ctx, "gw_b", "")
 	if err != nil || string(again.Body) != string(first.Body) {

@@ -30,7 +30,7 @@ func TestGateway_I11_DecidesTheSameForADayWithoutAConsole(t *testing.T) {
 			keys[i] = append(keys[i], f.key(fmt.Sprintf("ten_%d", n), "free"))
 		}
 	}
-	rng := rand.New(rand.NewPCG(11, 24)) //nolint:gosec // repeatable, guards nothing
+	rng := rand.New(rand.NewPCG(11, 24))
 	refused := 0
 	for at := time.Duration(0); at < 24*time.Hour; {
 		step := time.Duration(rng.IntN(60)) * time.Second

@@ -132,7 +132,7 @@ func (s shifted) Now(ctx context.Context) (time.Time, error) {
 func (l *lane) schedule(t *testing.T, seed uint64, claims, checks *atomic.Int64) {
 	t.Helper()
 	r := &run{
-		lane: l, t: t, seed: seed, rng: rand.New(rand.NewPCG(seed, 77)), ns: "s" + strconv.FormatUint(seed, 10), //nolint:gosec // repeatable, guards nothing
+		lane: l, t: t, seed: seed, rng: rand.New(rand.NewPCG(seed, 77)), ns: "s" + strconv.FormatUint(seed, 10),
 		door: testkit.Proxy(t, l.redis.Addr), claims: claims, checks: checks,
 	}
 	r.ctx, r.stop = context.WithCancel(t.Context())
@@ -153,7 +153,7 @@ func (l *lane) schedule(t *testing.T, seed uint64, claims, checks *atomic.Int64)
 	}()
 	for range 14 {
 		r.step()
-		time.Sleep(time.Duration(r.rng.IntN(45)) * time.Millisecond) // faults come at any time
+		<-time.After(time.Duration(r.rng.IntN(45)) * time.Millisecond) // faults come at any time
 	}
 	r.heal()
 	r.stop()

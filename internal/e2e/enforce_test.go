@@ -3,6 +3,7 @@ package e2e_test
 import (
 	"context"
 	"crypto/ed25519"
+	"errors"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -22,6 +23,7 @@ const gatewayPoll = 800 * time.Millisecond
 // committed at to the moment that the last of twelve replicas enforced it, each
 // by its own word: with the bell, and for replicas that may not listen to it.
 func TestEnforced_T10_ByTwelveReplicas(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		bell   bool
 		rounds int
@@ -34,6 +36,7 @@ func TestEnforced_T10_ByTwelveReplicas(t *testing.T) {
 			c.rounds = 100
 		}
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			measured := enforcedBy(t, newLane(t), 12, c.rounds, c.bell)
 			slices.Sort(measured)
 			at := func(share float64) time.Duration {
@@ -63,7 +66,9 @@ func enforcedBy(t *testing.T, l *lane, replicas, rounds int, bell bool) []time.D
 	t.Cleanup(func() {
 		stop()
 		for range replicas + 1 {
-			<-done
+			if err := <-done; err != nil && !errors.Is(err, context.Canceled) {
+				t.Errorf("a part ended with %v", err)
+			}
 		}
 	})
 	changed := make(chan struct{}, replicas)
@@ -84,7 +89,7 @@ func enforcedBy(t *testing.T, l *lane, replicas, rounds int, bell bool) []time.D
 			out = append(out, last.Sub(v.CreatedAt))
 		}
 		// Publications come at any time of a poll's period.
-		time.Sleep(time.Duration(rand.IntN(200)) * time.Millisecond) //nolint:gosec // spreads, guards nothing
+		<-time.After(time.Duration(rand.IntN(200)) * time.Millisecond) //nolint:gosec // spreads, guards nothing
 	}
 	return out
 }

@@ -188,7 +188,7 @@ func TestPull_AnEmergencyPublishNeedsNoRedisAndNothingGoesBackAfterwards(t *test
 	for _, w := range all {
 		w.untilNoNACK(t)
 	}
-	asked := func() int { a.gate.mu.Lock(); defer a.gate.mu.Unlock(); return a.asked }
+	asked := func() int { a.mu.Lock(); defer a.mu.Unlock(); return a.asked }
 	for _, w := range all {
 		w.untilPolled(t)
 	}

@@ -195,22 +195,28 @@ func (d *door) heartbeat(w http.ResponseWriter, r *http.Request) {
 	_, _ = fmt.Fprintf(w, "{\"live\": %d}\n", live)
 }
 
+// statuses are those of what gateways can do wrong, or meet.
+func statuses() map[console.Code]int {
+	return map[console.Code]int{
+		console.CodeNotFound: http.StatusNotFound, console.CodeInvalid: http.StatusUnprocessableEntity,
+		console.CodeUnavailable: http.StatusServiceUnavailable,
+	}
+}
+
 // fail answers an error of the service.
 func (d *door) fail(w http.ResponseWriter, r *http.Request, err error) {
 	status := http.StatusInternalServerError
 	text, wait := "Something went wrong.", time.Duration(0)
 	if e, ok := errors.AsType[*console.Error](err); ok {
 		text = e.Public
-		switch e.Code {
-		case console.CodeNotFound:
-			status = http.StatusNotFound
-		case console.CodeInvalid:
-			status = http.StatusUnprocessableEntity
-			for _, f := range e.Fields {
-				text = f.Field + ": " + f.Message
-			}
-		case console.CodeUnavailable:
-			status, wait = http.StatusServiceUnavailable, console.RetryLater*time.Second
+		for _, f := range e.Fields {
+			text = f.Field + ": " + f.Message
+		}
+		if known, ok := statuses()[e.Code]; ok {
+			status = known
+		}
+		if status == http.StatusServiceUnavailable {
+			wait = console.RetryLater * time.Second
 		}
 	}
 	if status == http.StatusInternalServerError && r.Context().Err() == nil {
