@@ -4,15 +4,20 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/headgate/headgate/policy"
 )
 
+// maxClaims bounds how many pairs of patterns one rule compares: beyond it a
+// route counts as one that takes requests of what the rule names.
+const maxClaims = 1 << 20
+
 // What an ApprovalRule can ask about.
 const (
 	WhenAny          = "any"
-	WhenLooser       = "looser"
-	WhenTighter      = "tighter"
+	WhenLooser       = "looser"        // also what nobody can weigh, see unweighed
+	WhenTighter      = "tighter"       // likewise
 	WhenFailMode     = "fail-mode"     // what happens without the store, on a new route too when it fails open
 	WhenRemoval      = "removal"       // a route, plan, limit or value that goes
 	WhenCredentials  = "credentials"   // how callers are told apart; a new route that needs no key too
@@ -53,12 +58,66 @@ func (f ruleFacts) meets(r ApprovalRule) (why string, met bool) {
 	if r.When == WhenFailingTests {
 		return "Publishing with failing tests", f.failing
 	}
+	named := f.namedBy(r)
 	for _, c := range f.changes {
-		if (len(r.Only) == 0 || slices.ContainsFunc(f.names(c), func(n string) bool { return slices.Contains(r.Only, n) })) && f.touches(r.When, c) {
+		if f.touches(r.When, c) && named(c) {
 			return "“" + c.Text + "”", true
 		}
 	}
 	return "", false
+}
+
+// namedBy tells which changes lie in what a rule names. By its old name, too: a
+// new name is no way around a rule. A route that takes requests of a named route
+// is a change of that.
+func (f ruleFacts) namedBy(r ApprovalRule) func(RatedChange) bool {
+	if len(r.Only) == 0 {
+		return func(RatedChange) bool { return true }
+	}
+	olds := f.oldNames()
+	is := func(name string) bool { return name != "" && slices.Contains(r.Only, name) }
+	claims := sync.OnceValue(func() policy.Claims { return f.claimsOf(is) })
+	work := maxClaims
+	return func(c RatedChange) bool {
+		return slices.ContainsFunc(f.names(c, olds), is) || f.takesFrom(c, claims, &work)
+	}
+}
+
+// claimsOf are the patterns of routes that a rule names, by themselves or by one
+// of their limits.
+func (f ruleFacts) claimsOf(is func(string) bool) policy.Claims {
+	var patterns []string
+	if f.before == nil {
+		return policy.Claims{}
+	}
+	for i := range f.before.Routes {
+		r := &f.before.Routes[i]
+		id := func(limit string) bool { return is("route:" + r.Name + "." + limit) }
+		if is(r.Name) || id("concurrency") || slices.ContainsFunc(r.Limits, func(l policy.Limit) bool { return id(l.Name) }) {
+			patterns = append(patterns, r.Match...)
+		}
+	}
+	return policy.ClaimsOf(patterns)
+}
+
+// takesFrom reports whether a change gives a route requests that were claimed.
+// work is how many pairs of patterns may still be compared.
+func (f ruleFacts) takesFrom(c RatedChange, claims func() policy.Claims, work *int) bool {
+	if f.addedRoute(c) == nil && !isMatch(c) {
+		return false
+	}
+	r := routeAt(f.after, c.Path)
+	if r == nil {
+		return false
+	}
+	if *work -= len(r.Match) * claims().Len(); *work < 0 {
+		return claims().Len() > 0
+	}
+	return slices.ContainsFunc(r.Match, claims().TakenBy)
+}
+
+func isMatch(c RatedChange) bool {
+	return strings.HasPrefix(c.Path, "routes[") && strings.HasSuffix(c.Path, "].match")
 }
 
 func (f ruleFacts) touches(when string, c RatedChange) bool {
@@ -67,19 +126,32 @@ func (f ruleFacts) touches(when string, c RatedChange) bool {
 	case WhenAny:
 		return true
 	case WhenLooser:
-		return c.Effect == policy.EffectLooser
+		return c.Effect == policy.EffectLooser || f.unweighed(c)
 	case WhenTighter:
-		return c.Effect == policy.EffectTighter
+		return c.Effect == policy.EffectTighter || f.unweighed(c)
 	case WhenFailMode:
 		return strings.Contains(c.Path, ".on_store_failure") || (added != nil && added.OnStoreFailure.Mode == policy.FailOpen)
 	case WhenRemoval:
-		return c.Kind == policy.ChangeRemoved
+		return c.Kind == policy.ChangeRemoved || isMatch(c) && c.Risk == policy.RiskHigh // a pattern that goes
 	case WhenCredentials:
 		return touchesCallers(c.Path) || (added != nil && added.Identity != policy.IdentityAPIKey)
 	case WhenUnlimited:
 		return strings.Contains(c.After, "unlimited") || (added != nil && unlimitedRoute(added))
 	}
 	return true // a rule of a newer build: ask rather than let through
+}
+
+// unweighed reports whether a change can be noticed and may be looser for some
+// and tighter for others: another way to count, another kind of cost, and where
+// requests go, by patterns and by new routes.
+func (f ruleFacts) unweighed(c RatedChange) bool {
+	switch {
+	case f.addedRoute(c) != nil || isMatch(c):
+		return true
+	case c.Effect == policy.EffectNewBucket || c.Effect == policy.EffectNeutral:
+		return c.Risk != policy.RiskLow
+	}
+	return false
 }
 
 func touchesCallers(path string) bool {
@@ -136,8 +208,32 @@ func (f ruleFacts) scopeOf(c RatedChange) scope {
 	return scope{}
 }
 
-// names are what a rule may call a change by.
-func (f ruleFacts) names(c RatedChange) []string {
+// oldNames are the names of routes and the ids of limits that were renamed, as
+// they were before, by what they are now.
+func (f ruleFacts) oldNames() map[string]string {
+	out := map[string]string{}
+	for _, c := range f.changes {
+		if c.Kind == policy.ChangeRenamed {
+			now, was := c.After, c.Before
+			if c.LimitID != "" {
+				now, was = c.LimitID, strings.TrimSuffix(c.LimitID, c.After)+c.Before
+			}
+			out[now] = was
+		}
+	}
+	return out
+}
+
+// names are what a rule may call a change by, olds by their old names too.
+func (f ruleFacts) names(c RatedChange, olds map[string]string) []string {
 	s := f.scopeOf(c)
-	return []string{c.LimitID, s.route, s.plan}
+	ids := []string{c.LimitID, olds[c.LimitID]}
+	if was := olds[s.route]; was != "" && s.route != "" {
+		for _, id := range ids {
+			if rest, ok := strings.CutPrefix(id, "route:"+s.route+"."); ok {
+				ids = append(ids, "route:"+was+"."+rest)
+			}
+		}
+	}
+	return append(ids, s.route, olds[s.route], s.plan)
 }

@@ -31,13 +31,13 @@ func TestRules_MeetWhatTheyName(t *testing.T) {
 		"fallback":         {changed(guarded, "fallback: {rate: 300/minute", "fallback: {rate: 200/minute"), "any tighter fail-mode"},
 		"removed limit":    {changed(guarded, "limits: [{name: all, per: tenant, counts: requests, rate: 1000/minute, burst: 100}]\n    ", ""), "any looser removal"},
 		"identity":         {changed(guarded, "identity: ip", "identity: api_key"), "any tighter credentials"},
-		"key header":       {changed(guarded, "plans:", "credentials: {headers: [{name: X-Key}]}\nplans:"), "any credentials"},
-		"trusted proxies":  {changed(guarded, "plans:", "client_ip: {trusted_proxies: [10.0.0.0/8]}\nplans:"), "any credentials"},
+		"key header":       {changed(guarded, "plans:", "credentials: {headers: [{name: X-Key}]}\nplans:"), "any looser tighter credentials"},
+		"trusted proxies":  {changed(guarded, "plans:", "client_ip: {trusted_proxies: [10.0.0.0/8]}\nplans:"), "any looser tighter credentials"},
 		"unlimited":        {changed(guarded, "rate: 1000/minute, burst: 1000}", "rate: unlimited}"), "any looser unlimited"},
-		"new closed route": {route("identity: api_key, " + closed), "any"},
-		"new open route":   {route("identity: api_key, on_store_failure: {mode: open, fallback: unlimited}"), "any fail-mode unlimited"},
+		"new closed route": {route("identity: api_key, " + closed), "any looser tighter"},
+		"new open route":   {route("identity: api_key, on_store_failure: {mode: open, fallback: unlimited}"), "any looser tighter fail-mode unlimited"},
 		"new route for anyone": {route("identity: ip, limits: [{name: l, per: ip, rate: unlimited}], " + closed),
-			"any credentials unlimited"},
+			"any looser tighter credentials unlimited"},
 	} {
 		d := e.draft(t, owner, c.src)
 		var met []string
@@ -84,6 +84,7 @@ func TestRules_HoldOnlyForWhatTheyName(t *testing.T) {
 		{"rate: 1000/minute, burst: 1000 → rate: 2000/minute, burst: 1000", "fre", false},
 		{"match: [\"POST /login\"] → match: [\"POST /login\", \"POST /signin\"]", "login", true},
 		{"name: login → name: signin", "signin", true},
+		{"name: login → name: signin", "login", true},
 	} {
 		before, after, _ := strings.Cut(c.change, " → ")
 		d := e.draft(t, owner, changed(guarded, before, after))
