@@ -21,8 +21,9 @@ type Canary struct {
 	Issued    time.Time `json:"issued"`
 	Signer    string    `json:"signer"`
 	Signature []byte    `json:"signature"`
-	// PolicySignature is that of the version itself, by the same signer.
-	PolicySignature []byte `json:"policy_signature"`
+	// TrialSignature is that of the version itself, by the same signer: Ed25519 over
+	// TrialMessage, so that it is worth nothing without this record.
+	TrialSignature []byte `json:"trial_signature"`
 }
 
 // MaxCanaryReplicas bounds a canary, so that its record stays small enough to
@@ -39,14 +40,15 @@ func CanaryMessage(deployment string, c Canary) []byte {
 		strconv.Itoa(len(c.Replicas)), hex.EncodeToString(h.Sum(nil)), strconv.FormatInt(c.Issued.UnixMicro(), 10))
 }
 
-// SignCanary offers a version, signed already, to replicas, while all others
-// keep base.
+// SignCanary offers a version, whose body is needed, to replicas, while all
+// others keep base. The version's own signature goes nowhere: it is for all.
 func SignCanary(priv ed25519.PrivateKey, deployment string, p SignedPolicy, base int64, replicas []string, issued time.Time) Canary {
 	replicas = slices.Clone(replicas)
 	slices.Sort(replicas)
 	c := Canary{
 		Version: p.Version, Digest: p.Digest, Parent: p.Parent, Base: base, Replicas: slices.Compact(replicas),
-		Issued: issued.UTC().Truncate(time.Microsecond), Signer: SignerID(publicOf(priv)), PolicySignature: p.Signature,
+		Issued: issued.UTC().Truncate(time.Microsecond), Signer: SignerID(publicOf(priv)),
+		TrialSignature: ed25519.Sign(priv, TrialMessage(deployment, p.Version, p.Parent, p.Body)),
 	}
 	c.Signature = ed25519.Sign(priv, CanaryMessage(deployment, c))
 	return c
@@ -70,7 +72,7 @@ func (c Canary) Names(replica string) bool {
 // Policy is the signed version that is offered, without its body.
 func (c Canary) Policy() SignedPolicy {
 	return SignedPolicy{
-		Version: c.Version, Digest: c.Digest, Parent: c.Parent, Signer: c.Signer, Signature: c.PolicySignature, Issued: c.Issued,
+		Version: c.Version, Digest: c.Digest, Parent: c.Parent, Signer: c.Signer, Signature: c.TrialSignature, Issued: c.Issued, Trial: true,
 	}
 }
 

@@ -23,8 +23,23 @@ func TestCanary_EachPartIsSigned(t *testing.T) {
 	if !slices.Equal(good.Replicas, []string{"gw_a", "gw_b"}) || !good.Names("gw_a") || good.Names("gw_c") || good.Names("") {
 		t.Errorf("replicas %v", good.Replicas)
 	}
-	if s := good.Policy(); s.Version != 42 || s.Digest != p.Digest || s.Parent != "sha256:aa" || !bytes.Equal(s.Signature, p.Signature) || s.Signer != p.Signer {
+	if s := good.Policy(); s.Version != 42 || s.Digest != p.Digest || s.Parent != "sha256:aa" || s.Signer != p.Signer || !s.Trial {
 		t.Errorf("its version is %+v", s)
+	}
+	// A23: what is signed for a trial is nothing that all may be given, and the other way round.
+	tried := good.Policy()
+	tried.Body = p.Body
+	if err := policy.VerifyPolicy(keys, "prod", tried); err != nil {
+		t.Errorf("on trial: %v", err)
+	}
+	tried.Trial = false
+	if err := policy.VerifyPolicy(keys, "prod", tried); !errors.Is(err, policy.ErrBadSignature) {
+		t.Errorf("on trial, but offered to all: %v", err)
+	}
+	forAll := p
+	forAll.Trial = true
+	if err := policy.VerifyPolicy(keys, "prod", forAll); !errors.Is(err, policy.ErrBadSignature) {
+		t.Errorf("for all, but offered as a trial: %v", err)
 	}
 	for name, change := range map[string]func(*policy.Canary){
 		"version":   func(c *policy.Canary) { c.Version++ },
@@ -38,7 +53,7 @@ func TestCanary_EachPartIsSigned(t *testing.T) {
 		"none":      func(c *policy.Canary) { c.Replicas = nil },
 		"issued":    func(c *policy.Canary) { c.Issued = c.Issued.Add(time.Microsecond) },
 		"signer":    func(c *policy.Canary) { c.Signer = "0000000000000000" },
-		"signature": func(c *policy.Canary) { c.Signature = c.PolicySignature },
+		"signature": func(c *policy.Canary) { c.Signature = c.TrialSignature },
 	} {
 		c := good
 		change(&c)

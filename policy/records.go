@@ -9,8 +9,11 @@ type SignedPolicy struct {
 	Parent    string    `json:"parent"`    // digest of the version before; "" for the first
 	Body      []byte    `json:"body"`      // canonical JSON of the document
 	Signer    string    `json:"signer"`    // SignerID of the public key
-	Signature []byte    `json:"signature"` // Ed25519 over PolicyMessage
+	Signature []byte    `json:"signature"` // Ed25519 over PolicyMessage, or over TrialMessage
 	Issued    time.Time `json:"issued"`
+	// Trial says that the signature is good for the replicas of a canary alone. It
+	// never travels: what carries the version says it.
+	Trial bool `json:"-"`
 }
 
 // Pulled is what a console answers a gateway that asks it for the policy,

@@ -56,6 +56,16 @@ func PolicyMessage(deployment string, version int64, parent string, body []byte)
 	return message("headgate-policy/v1", deployment, strconv.FormatInt(version, 10), parent, bodyHex(body))
 }
 
+// TrialMessage is what is signed for a version while it is on trial. It is not
+// the message of a version that all are to enforce, so that nobody but the
+// console can make one of the other: both parts of a canary lie in Redis.
+func TrialMessage(deployment string, version int64, parent string, body []byte) []byte {
+	if parent == "" {
+		parent = "-"
+	}
+	return message("headgate-trial/v1", deployment, strconv.FormatInt(version, 10), parent, bodyHex(body))
+}
+
 // RecordMessage is what is signed for a directory record.
 func RecordMessage(deployment string, kind RecordKind, id string, seq int64, body []byte) []byte {
 	return message("headgate-record/v1", deployment, string(kind), id, strconv.FormatInt(seq, 10), bodyHex(body))
@@ -98,12 +108,17 @@ func SignPolicy(priv ed25519.PrivateKey, deployment string, version int64, paren
 }
 
 // VerifyPolicy checks digest and signature of a version against the configured
-// public keys. It fails with ErrBadDigest or ErrBadSignature.
+// public keys; one on trial has to be signed as such. It fails with ErrBadDigest
+// or ErrBadSignature.
 func VerifyPolicy(keys []ed25519.PublicKey, deployment string, p SignedPolicy) error {
 	if got := DigestOf(p.Body); got != p.Digest {
 		return fmt.Errorf("verify version %d: %w", p.Version, ErrBadDigest)
 	}
-	if !signedBy(keys, p.Signer, PolicyMessage(deployment, p.Version, p.Parent, p.Body), p.Signature) {
+	signed := PolicyMessage
+	if p.Trial {
+		signed = TrialMessage
+	}
+	if !signedBy(keys, p.Signer, signed(deployment, p.Version, p.Parent, p.Body), p.Signature) {
 		return fmt.Errorf("verify version %d, signer %q: %w", p.Version, p.Signer, ErrBadSignature)
 	}
 	return nil

@@ -98,7 +98,7 @@ func (w *Watcher) canaryBeside(c *policy.Canary, base policy.SignedPolicy) *head
 	if age := w.cfg.Now().Sub(c.Issued); !taken && (age > canaryFresh || age < -canaryFresh) {
 		return nil
 	}
-	return &head{offer: c.Policy(), raw: "canary\n" + base64.StdEncoding.EncodeToString(c.PolicySignature)}
+	return &head{offer: c.Policy(), raw: "canary\n" + base64.StdEncoding.EncodeToString(c.TrialSignature)}
 }
 
 // decide takes what of a head and the canary beside it is meant for this

@@ -37,18 +37,20 @@ type policyCopy struct {
 	Issued    time.Time `json:"issued"`
 	Since     time.Time `json:"since"`
 	Body      []byte    `json:"body"`
+	Trial     bool      `json:"trial,omitempty"` // taken as a canary, and not promoted since
 }
 
 func copyOf(p policy.SignedPolicy, since time.Time) policyCopy {
 	return policyCopy{
 		Version: p.Version, Digest: p.Digest, Parent: p.Parent, Signer: p.Signer, Signature: p.Signature,
-		Issued: p.Issued, Since: since, Body: p.Body,
+		Issued: p.Issued, Since: since, Body: p.Body, Trial: p.Trial,
 	}
 }
 
 func (c policyCopy) signed() policy.SignedPolicy {
 	return policy.SignedPolicy{
 		Version: c.Version, Digest: c.Digest, Parent: c.Parent, Body: c.Body, Signer: c.Signer, Signature: c.Signature, Issued: c.Issued,
+		Trial: c.Trial,
 	}
 }
 
