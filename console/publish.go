@@ -198,6 +198,9 @@ func (s *Policies) publishIn(ctx context.Context, tx Tx, actor Actor, p publicat
 		if now, err := tx.LockDraft(ctx, p.draft.ID); err != nil || now.ETag != p.draft.ETag {
 			return Version{}, firstError(err, staleDraft(now))
 		}
+		if err := stillScheduled(ctx, tx, p.scheduled); err != nil {
+			return Version{}, err
+		}
 	}
 	report := policy.Report{Problems: slices.Clone(pre.report.Problems), Warnings: pre.report.Warnings}
 	if err := addMissingPlans(ctx, tx, pre.doc, &report); err != nil {

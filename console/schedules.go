@@ -215,8 +215,8 @@ func (s *Policies) scheduler(ctx context.Context, sc Schedule) (Actor, string, e
 	if err != nil {
 		return Actor{}, "", err
 	}
-	if o.DisabledAt != nil || !o.Role.Can(PermPublish) {
-		return Actor{}, sc.Author + " may no longer publish.", nil
+	if !mayPublish(o) {
+		return Actor{}, noLonger(sc), nil
 	}
 	if late := s.d.now().Sub(sc.At); late > scheduleGrace {
 		return Actor{}, fmt.Sprintf("It could not be published within %d minutes of its time.", int(scheduleGrace.Minutes())), nil
@@ -245,7 +245,7 @@ func (s *Policies) carryOut(ctx context.Context, actor Actor, sc Schedule) (reas
 	}
 	p := ofDraft(d, PublishOptions{Note: sc.Note, Confirmed: sc.Confirmed, Canary: sc.Canary})
 	p.scheduled = &sc
-	if _, err = s.publish(ctx, actor, p); err == nil {
+	if _, err = s.publish(ctx, actor, p); err == nil || errors.Is(err, errOtherSchedule) {
 		return "", nil
 	}
 	if slices.Contains([]Code{CodeUnavailable, CodeInternal, CodeRateLimited}, CodeOf(err)) {
@@ -253,6 +253,38 @@ func (s *Policies) carryOut(ctx context.Context, actor Actor, sc Schedule) (reas
 	}
 	return whyNot(err), nil
 }
+
+// errOtherSchedule says that a schedule was taken back or replaced while it was
+// carried out.
+var errOtherSchedule = errors.New("the schedule is another one by now")
+
+// stillScheduled holds a schedule that is carried out against what was said
+// since, while the tests ran. The draft is locked; sc is nil for a publication
+// by hand.
+func stillScheduled(ctx context.Context, tx Tx, sc *Schedule) error {
+	if sc == nil {
+		return nil
+	}
+	now, err := tx.Schedule(ctx, sc.Draft)
+	if IsNotFound(err) || (err == nil && (now.Suspended != "" || !now.CreatedAt.Equal(sc.CreatedAt))) {
+		return errOtherSchedule
+	}
+	if err != nil {
+		return err
+	}
+	o, err := tx.Operator(ctx, sc.AuthorID)
+	if err != nil && !IsNotFound(err) {
+		return err
+	}
+	if !mayPublish(o) {
+		return &Error{Code: CodeForbidden, Public: noLonger(*sc)}
+	}
+	return nil
+}
+
+func mayPublish(o Operator) bool { return o.DisabledAt == nil && o.Role.Can(PermPublish) }
+
+func noLonger(sc Schedule) string { return sc.Author + " may no longer publish." }
 
 // whyNot is an error in words for whoever finds the schedule suspended.
 func whyNot(err error) string {

@@ -3,10 +3,13 @@ package console_test
 import (
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/headgate/headgate/console"
+	"github.com/headgate/headgate/policy"
+	"github.com/headgate/headgate/policy/scenario"
 )
 
 // schedule schedules a draft of somebody in an hour.
@@ -226,4 +229,54 @@ func TestJobs_CarryOutSchedules(t *testing.T) {
 	e.clock.add(time.Hour + time.Second)
 	run(t, e.jobs.Run)
 	waitFor(t, "the publication", func() bool { return e.head(t) == 1 })
+}
+
+// Tests may run for seconds. What is said of a schedule meanwhile holds.
+func TestSchedules_TakenBackOrMovedWhileTestsRunDoNothing(t *testing.T) {
+	t.Parallel()
+	for name, meanwhile := range map[string]func(e *env, ann console.Actor, d console.Draft) error{
+		"taken back": func(e *env, _ console.Actor, d console.Draft) error { return e.policies.Unschedule(e.ctx, owner, d.ID) },
+		"moved": func(e *env, ann console.Actor, d console.Draft) error {
+			_, err := e.policies.ScheduleDraft(e.ctx, ann, d.ID, d.ETag, e.clock.now().Add(24*time.Hour), console.PublishOptions{})
+			return err
+		},
+		"its publisher lost the role": func(e *env, ann console.Actor, _ console.Draft) error {
+			return e.operators.SetRole(e.ctx, owner, ann.ID, console.RoleEditor)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			e := newEnv(t)
+			ann := e.person(t, "Ann", console.RolePublisher)
+			var d console.Draft
+			var said error
+			var runs atomic.Int64
+			e.proven(prover{test: func(_ *policy.Document, s *scenario.Suite) ([]scenario.Result, error) {
+				if runs.Add(1) == 2 { // the first is that of the one who schedules
+					said = meanwhile(e, ann, d)
+				}
+				return passing(s), nil
+			}})
+			d = e.draft(t, ann, document("10"))
+			d, err := e.policies.SaveTests(e.ctx, ann, d.ID, d.ETag, []byte(suite))
+			if err != nil {
+				t.Fatal(err)
+			}
+			e.schedule(t, ann, d)
+			e.due(t)
+			if said != nil || runs.Load() < 2 {
+				t.Fatalf("%d runs of the tests (%v)", runs.Load(), said)
+			}
+			if e.head(t) != 0 {
+				t.Fatalf("published as v%d all the same", e.head(t))
+			}
+			all, err := e.policies.Schedules(e.ctx)
+			if want := map[string]int{"taken back": 0, "moved": 1, "its publisher lost the role": 1}[name]; err != nil || len(all) != want {
+				t.Fatalf("schedules %+v (%v)", all, err)
+			}
+			if name == "moved" && all[0].Suspended != "" {
+				t.Fatalf("suspended: %q", all[0].Suspended)
+			}
+		})
+	}
 }
