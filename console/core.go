@@ -33,22 +33,23 @@ const (
 // core is what of a draft is dear to compute, and depends on its content, its
 // base and the version in force alone.
 type core struct {
-	at       time.Time
-	doc      *policy.Document // nil when the source cannot be read; read it only
-	report   policy.Report
-	digest   string // of document and tests; "" when there is no document
-	document string // digest of the document alone
-	before   *policy.Document
-	changes  []policy.Change
-	asked    *asking // by the documents alone
-	mine     []policy.Change
-	theirs   []policy.Change
-	clashes  []string
-	suite    policy.Report
-	results  []scenario.Result
-	tested   bool  // whether results were asked for
-	slow     bool  // the tests took too long
-	untested error // why the tests could not run
+	at         time.Time
+	doc        *policy.Document // nil when the source cannot be read; read it only
+	report     policy.Report
+	digest     string // of document and tests; "" when there is no document
+	document   string // digest of the document alone
+	before     *policy.Document
+	changes    []policy.Change
+	asked      *asking // by the documents alone
+	mine       []policy.Change
+	theirs     []policy.Change
+	clashes    []string
+	suite      policy.Report
+	otherTests bool // than those in force
+	results    []scenario.Result
+	tested     bool  // whether results were asked for
+	slow       bool  // the tests took too long
+	untested   error // why the tests could not run
 }
 
 type coreKey struct {
@@ -152,7 +153,7 @@ func (s *Policies) coreOn(ctx context.Context, d Draft, base, head Version, test
 	if c := s.cores.get(key, s.d.Now()); c != nil && (c.tested || !tests) {
 		return c, nil
 	}
-	c := &core{at: s.d.Now(), tested: tests}
+	c := &core{at: s.d.Now(), tested: tests, otherTests: d.Tests != head.Tests}
 	var err error
 	if c.doc, c.report, err = s.parse(ctx, []byte(d.Source)); err != nil {
 		return nil, err
@@ -210,7 +211,7 @@ func (s *Policies) coreTests(ctx context.Context, c *core, tests string) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, pageTests)
 	defer cancel()
-	c.results, c.suite, c.untested = s.runTests(ctx, doc, []byte(tests))
+	c.results, c.suite, c.untested = s.runTests(ctx, s.proving, doc, []byte(tests))
 	if errors.Is(c.untested, context.DeadlineExceeded) {
 		c.slow, c.untested = true, nil
 	}

@@ -39,9 +39,10 @@ func (s *Policies) pass(ctx context.Context, tx Tx, g gate) (Proof, error) {
 		return proof, err
 	}
 	proof.Approvals = have
-	facts := ruleFacts{changes: g.changes, before: g.before, after: g.pre.doc, failing: failing(g.pre.results) > 0}
+	facts := ruleFacts{changes: g.changes, before: g.before, after: g.pre.doc, tests: g.pre.tests != g.head.Tests}
+	facts.failing = g.p.rollbackOf == 0 && failing(g.pre.results) > 0 // the version was in force before
 	missing, excused := facts.needed(rules, len(have))
-	blocked := g.p.rollbackOf == 0 && facts.failing && !excused
+	blocked := facts.failing && !excused
 	if g.p.o.BreakGlass == nil {
 		if len(missing) > 0 {
 			return proof, approvalRequired(missing)

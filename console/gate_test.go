@@ -275,6 +275,7 @@ func TestTests_FailingOnesHoldUpPublicationsButNoRollback(t *testing.T) {
 	if _, err := e.policies.Publish(e.ctx, owner, document("20"), []byte{}, 1, console.PublishOptions{}); err != nil {
 		t.Fatalf("without tests: %v", err)
 	}
+	e.rules(t, console.ApprovalRule{When: console.WhenFailingTests, Approvals: 1}) // which is about new versions
 	v, err := e.policies.Rollback(e.ctx, owner, 1, console.PublishOptions{})
 	if err != nil || v.Tests != suite || len(v.Proof.Tests) != 1 || v.Proof.Tests[0].Passed {
 		t.Fatalf("version %+v (%v)", v.Proof, err)

@@ -18,6 +18,7 @@ type Policies struct {
 	large chan struct{} // held while a large document is read
 
 	proving   chan struct{} // held while tests run
+	deciding  chan struct{} // held while tests run that a publication waits for
 	cores     coreCache
 	documents docCache
 	demand    demandCache
@@ -32,7 +33,7 @@ func NewPolicies(d Deps) *Policies {
 	if d.Passwords == nil {
 		d.Passwords = NewOperators(d)
 	}
-	return &Policies{d: d, large: make(chan struct{}, 1), proving: make(chan struct{}, 1), trials: newTrialQueue()}
+	return &Policies{d: d, large: make(chan struct{}, 1), proving: make(chan struct{}, 1), deciding: make(chan struct{}, 1), trials: newTrialQueue()}
 }
 
 // parse reads a document, a large one only when no other large one is being read.

@@ -20,7 +20,7 @@ func noProver() error {
 func (s *Policies) RunTests(ctx context.Context, doc *policy.Document, tests []byte) ([]scenario.Result, policy.Report, error) {
 	ctx, cancel := context.WithTimeout(ctx, publishTests)
 	defer cancel()
-	results, report, err := s.runTests(ctx, doc, tests)
+	results, report, err := s.runTests(ctx, s.proving, doc, tests)
 	return results, report, tooSlow(ctx, err)
 }
 
@@ -32,9 +32,9 @@ func tooSlow(ctx context.Context, err error) error {
 	return &Error{Code: CodeUnavailable, Public: "The tests took too long; please try again, or make them shorter.", Cause: err}
 }
 
-// runTests runs a suite while ctx lasts, one suite at a time. A nil document is
-// only for what the suite itself says.
-func (s *Policies) runTests(ctx context.Context, doc *policy.Document, tests []byte) ([]scenario.Result, policy.Report, error) {
+// runTests runs a suite while ctx lasts, one suite at a time of those that take
+// the same turn. A nil document is only for what the suite itself says.
+func (s *Policies) runTests(ctx context.Context, turn chan struct{}, doc *policy.Document, tests []byte) ([]scenario.Result, policy.Report, error) {
 	suite, report := s.readSuite(doc, tests)
 	if suite == nil || !report.OK() || doc == nil || len(suite.Tests) == 0 {
 		return nil, report, nil
@@ -42,7 +42,7 @@ func (s *Policies) runTests(ctx context.Context, doc *policy.Document, tests []b
 	if s.d.Prover == nil {
 		return nil, report, noProver()
 	}
-	leave, err := s.enter(ctx)
+	leave, err := enter(ctx, turn)
 	if err != nil {
 		return nil, report, err
 	}
@@ -67,10 +67,12 @@ func (s *Policies) readSuite(doc *policy.Document, tests []byte) (*scenario.Suit
 }
 
 // enter waits for the turn to compute: tests and mutants take a processor each.
-func (s *Policies) enter(ctx context.Context) (leave func(), err error) {
+// Publications have a turn of their own: whoever may only edit must not keep
+// them waiting.
+func enter(ctx context.Context, turn chan struct{}) (leave func(), err error) {
 	select {
-	case s.proving <- struct{}{}:
-		return func() { <-s.proving }, nil
+	case turn <- struct{}{}:
+		return func() { <-turn }, nil
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
@@ -102,7 +104,7 @@ func (s *Policies) Score(ctx context.Context, actor Actor, id string) (scenario.
 	}
 	ctx, cancel := context.WithTimeout(ctx, publishTests)
 	defer cancel()
-	leave, err := s.enter(ctx)
+	leave, err := enter(ctx, s.proving)
 	if err != nil {
 		return scenario.Score{}, tooSlow(ctx, err)
 	}
@@ -134,7 +136,7 @@ func (s *Policies) testsOf(ctx context.Context, p publication, pre prepared) ([]
 	}
 	within, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
-	results, report, err := s.runTests(within, pre.doc, []byte(pre.tests))
+	results, report, err := s.runTests(within, s.deciding, pre.doc, []byte(pre.tests))
 	switch {
 	case p.rollbackOf > 0 && ctx.Err() == nil:
 		return results, nil

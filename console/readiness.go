@@ -112,7 +112,7 @@ func (r *Readiness) approvals(ctx context.Context, tx Tx, rules []ApprovalRule, 
 		return err
 	}
 	r.Voided = len(all) - len(r.Approvals)
-	facts := ruleFacts{changes: r.Changes, before: c.before, after: c.doc, failing: failing(c.results) > 0}
+	facts := ruleFacts{changes: r.Changes, before: c.before, after: c.doc, failing: failing(c.results) > 0, tests: c.otherTests}
 	r.Needed, r.TestsExcused = facts.needed(rules, len(r.Approvals))
 	return nil
 }

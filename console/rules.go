@@ -35,6 +35,7 @@ type ruleFacts struct {
 	changes       []RatedChange
 	before, after *policy.Document // before is nil for the first publication
 	failing       bool             // some test fails
+	tests         bool             // they are others than those in force
 }
 
 // needed lists rules that are met and have too few approvals, in the order of
@@ -57,6 +58,9 @@ func (f ruleFacts) needed(rules []ApprovalRule, have int) (missing []Needed, exc
 func (f ruleFacts) meets(r ApprovalRule) (why string, met bool) {
 	if r.When == WhenFailingTests {
 		return "Publishing with failing tests", f.failing
+	}
+	if r.When == WhenAny && len(r.Only) == 0 && f.tests {
+		return "Other tests than those in force", true
 	}
 	named := f.namedBy(r)
 	for _, c := range f.changes {
