@@ -22,6 +22,8 @@ func conflicts(constraint string) string {
 		"operators_email":                  "Another operator has this e-mail address.",
 		"operators_last_owner":             "This is the last owner; make someone else an owner first.",
 		"policy_head_grows":                "Someone else has published in the meantime.",
+		"rollouts_running":                 "A version is on trial already: promote or stop it first.",
+		"rollouts_final":                   "The trial has ended.",
 		"policy_versions_pkey":             "Someone else has published in the meantime.",
 		"tenants_final_state":              "The tenant has been deleted.",
 		"key_versions_final_state":         "The key has ended.",
