@@ -61,7 +61,8 @@ type RouteRow struct {
 type VersionDiffProps struct {
 	Frame           ui.FrameProps
 	Number, Against int64
-	Changes         []ui.DiffRow
+	Changes         int
+	Risks           []RiskGroup
 }
 
 func v(n int64) string { return strconv.FormatInt(n, 10) }

@@ -228,12 +228,90 @@ func TestBrowser_NarrowPagesDoNotScrollSideways(t *testing.T) {
 	w, tenant := world(t)
 	b := openBrowser(t, w)
 	used(w, tenant.ID, 3, 1)
-	for _, path := range []string{"/overview", "/tenants", "/tenants/" + tenant.ID, "/tenants/new", "/keys", "/gateways", "/rotations", "/t/" + tenant.ID, "/policy", "/policy/versions/1", "/audit"} {
+	for _, path := range []string{"/overview", "/tenants", "/tenants/" + tenant.ID, "/tenants/new", "/keys", "/gateways", "/rotations", "/t/" + tenant.ID, "/policy", "/policy/versions", "/policy/versions/1", "/routes?request=GET+/v1/reports/7&tenant=pro", "/plans", "/policy/reviews", "/settings/rules", "/policy/adopt", "/audit"} {
 		b.narrow()
 		b.open(path)
 		if wide := b.eval(`document.documentElement.scrollWidth > 390 ? String(document.documentElement.scrollWidth) : ''`); wide != "" {
 			t.Errorf("%s is %s wide at 390", path, wide)
 		}
+	}
+	b.quiet()
+}
+
+// draftOf makes a draft from the version in force and returns its address.
+func draftOf(t *testing.T, w *webtest.World) string {
+	t.Helper()
+	d, err := w.Web.Policies.CreateDraft(t.Context(), w.Actor(console.RoleOwner), "change", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return "/policy/drafts/" + d.ID
+}
+
+func TestBrowser_PagesOfADraftAreQuietAndNarrow(t *testing.T) {
+	t.Parallel()
+	w, _ := world(t)
+	b := openBrowser(t, w)
+	path := draftOf(t, w)
+	b.narrow()
+	for _, page := range []string{"", "?show=changed", "/parts/general", "/parts/plan/pro", "/parts/route/report", "/source", "/tests", "/simulate", "/review", "/import"} {
+		b.open(path + page)
+		if wide := b.eval(`document.documentElement.scrollWidth > 390 ? String(document.documentElement.scrollWidth) : ''`); wide != "" {
+			t.Errorf("%s is %s wide at 390", page, wide)
+		}
+	}
+	b.quiet()
+}
+
+// typed puts a value into a field as keys do.
+func (b *browser) typed(field, value string) {
+	b.t.Helper()
+	b.eval(`(() => { const f = document.querySelector('[name="` + field + `"]'); f.value = '` + value + `'; f.dispatchEvent(new Event('input', { bubbles: true })); return ''; })()`)
+}
+
+func TestBrowser_PartIsSavedWhileOneTypesAndSaysWhatItCannotSave(t *testing.T) {
+	t.Parallel()
+	w, _ := world(t)
+	b := openBrowser(t, w)
+	path := draftOf(t, w)
+	rate := func() string {
+		d, err := w.Web.Policies.GetDraft(t.Context(), strings.TrimPrefix(path, "/policy/drafts/"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return d.Source
+	}
+	b.open(path + "/parts/plan/pro")
+	b.typed("l0-count", "4321")
+	b.becomes(`document.querySelector('#autosave').textContent.startsWith('saved ')`)
+	if !strings.Contains(rate(), "4321/minute") {
+		t.Fatalf("the page says saved, stored is\n%s", rate())
+	}
+	b.typed("l0-count", "1,000")
+	b.becomes(`document.querySelector('#f-l0-count-error')?.textContent.includes('1000') && document.querySelector('#f-l0-count').getAttribute('aria-invalid') === 'true'`)
+	b.becomes(`document.querySelector('#autosave').textContent.startsWith('not saved')`)
+	if !strings.Contains(rate(), "4321/minute") || b.eval(`document.querySelector('#f-l0-count').value`) != "1,000" {
+		t.Error("what cannot be read was stored, or is gone from the form")
+	}
+	b.typed("l0-count", "1000")
+	b.becomes(`document.querySelector('#autosave').textContent.startsWith('saved ') && !document.querySelector('#f-l0-count-error')`)
+	// Somebody else saves: both values are shown, and no further key sends anything.
+	id := strings.TrimPrefix(path, "/policy/drafts/")
+	d, err := w.Web.Policies.GetDraft(t.Context(), id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.Web.Policies.SaveDraft(t.Context(), w.Actor(console.RoleEditor), id, d.ETag, []byte(strings.Replace(d.Source, "1000/minute", "2222/minute", 1))); err != nil {
+		t.Fatal(err)
+	}
+	b.typed("l0-count", "3333")
+	b.becomes(`document.querySelector('#conflict').innerText.includes('2222') && document.querySelector('#conflict').innerText.includes('3333')`)
+	b.typed("l0-count", "3334")
+	if b.eval(`document.querySelector('#autosave').textContent`) == "not saved yet" {
+		t.Error("after a lost race the script goes on saving")
+	}
+	if !strings.Contains(rate(), "2222/minute") {
+		t.Error("the other's value is lost")
 	}
 	b.quiet()
 }

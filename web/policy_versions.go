@@ -146,7 +146,16 @@ func (s *Server) versionDiff(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	return s.render(w, r, http.StatusOK, views.VersionDiff(views.VersionDiffProps{Frame: s.titled(r, fmt.Sprintf("v%d against v%d", v.Number, against)),
-		Number: v.Number, Against: against, Changes: diffRows(changes)}))
+		Number: v.Number, Against: against, Changes: len(changes), Risks: riskGroups(unrated(changes))}))
+}
+
+// unrated are changes without whom they concern.
+func unrated(changes []policy.Change) []console.RatedChange {
+	out := make([]console.RatedChange, len(changes))
+	for i, c := range changes {
+		out[i] = console.RatedChange{Change: c}
+	}
+	return out
 }
 
 // pageOf reads cursor and page size from the query string.

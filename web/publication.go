@@ -148,6 +148,9 @@ func proofRows(v console.Version) []views.CheckRow {
 	for _, c := range p.Confirmed {
 		rows = append(rows, views.CheckRow{Tone: "warn", Word: "Confirmed", Text: c.Text})
 	}
+	for _, c := range p.Unconfirmed {
+		rows = append(rows, views.CheckRow{Tone: "warn", Word: "Not confirmed", Text: c.Text})
+	}
 	if p.Scheduled != nil {
 		rows = append(rows, views.CheckRow{Word: "Scheduled", Text: "for " + ui.Absolute(*p.Scheduled)})
 	}
