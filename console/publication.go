@@ -34,6 +34,7 @@ type PublicationRow struct {
 	Target bool
 	On     bool          // enforces it or a later one
 	After  time.Duration // from the commit until it came into force there; -1 when unknown
+	Held   time.Duration // since it came into force there, by Redis' clock; -1 when unknown
 }
 
 // digests remembers which digest a version has. Both never change; a version is
@@ -172,7 +173,7 @@ func withAbsent(replicas []Replica, ids []string, running bool) []Replica {
 func (p *Publication) count(mark VersionMark, st standing, have map[int64]string, replicas []Replica) {
 	for _, r := range replicas {
 		r.Status = st.status(r.Heartbeat, r.Age)
-		row := PublicationRow{Replica: r, Target: !p.Canary || slices.Contains(p.Targets, r.ID), After: -1}
+		row := PublicationRow{Replica: r, Target: !p.Canary || slices.Contains(p.Targets, r.ID), After: -1, Held: -1}
 		trial := p.Canary && st.canary != nil && st.canary.Version == p.Version
 		if !row.Target && r.Age > GoneAfter || row.Target && r.Age > GoneAfter && !trial {
 			continue
@@ -180,7 +181,11 @@ func (p *Publication) count(mark VersionMark, st standing, have map[int64]string
 		digest, there := have[r.Version]
 		row.On = r.Age <= SilentAfter && r.Version >= p.Version && there && digest == r.Digest && !r.Unsaved
 		if r.Version == p.Version && !r.Since.IsZero() {
-			row.After = max(r.Since.Add(-time.Duration(r.ClockOffsetMS)*time.Millisecond).Sub(mark.CreatedAt), 0)
+			since := r.Since.Add(-time.Duration(r.ClockOffsetMS) * time.Millisecond)
+			row.After = max(since.Sub(mark.CreatedAt), 0)
+			if !r.At.IsZero() {
+				row.Held = max(r.At.Add(r.Age).Sub(since), 0)
+			}
 		}
 		p.Rows = append(p.Rows, row)
 		if row.Target {

@@ -70,7 +70,7 @@ func (s *Rollouts) Guard(ctx context.Context) error {
 		_, err := s.Stop(ctx, SystemActor(), r.Version, reason)
 		return ended(err)
 	}
-	if r.Plan.Promote && r.holdOver(now) && p.Done() {
+	if r.Plan.Promote && r.holdOver(now) && p.Done() && s.watch.held(*r, p) {
 		_, err := s.Promote(ctx, SystemActor(), r.Version, fmt.Sprintf("held for %v without harm", r.Plan.Hold))
 		if code := CodeOf(err); code == CodeInvalid {
 			_, err = s.Stop(ctx, SystemActor(), r.Version, "it can no longer be published: "+err.Error())
@@ -129,6 +129,23 @@ func (w *watch) harm(r Rollout, p Publication, now time.Time) string {
 		}
 	}
 	return w.rise(r, p)
+}
+
+// held reports whether each replica of a canary has enforced its version for as
+// long as the plan says, by Redis' clock and its own word, and was watched here
+// for a minute of it: what went on while no console ran, nobody has judged.
+func (w *watch) held(r Rollout, p Publication) bool {
+	for _, row := range p.Rows {
+		if !row.Target {
+			continue
+		}
+		list := w.seen[row.ID]
+		watched := len(list) > 1 && list[len(list)-1].at.Sub(list[0].at) >= min(r.Plan.Hold, guardWindow)
+		if !watched || row.Version != r.Version || row.Held >= 0 && row.Held < r.Plan.Hold {
+			return false
+		}
+	}
+	return true
 }
 
 // rise compares the shares of refused decisions.

@@ -325,6 +325,8 @@ func TestCanary_PromotesItselfWhenItHasHeldAndNotInAnOutage(t *testing.T) {
 	}
 	tr.env.feed.set(func() { tr.env.feed.down = nil })
 	guard()
+	tr.pass(time.Minute)
+	guard()
 	got, err := tr.rollouts.Get(tr.ctx, v.Number)
 	if err != nil || got.State != console.RolloutPromoted || tr.head(t) != v.Number {
 		t.Fatalf("canary %+v, %v", got, err)
@@ -347,13 +349,11 @@ func TestCanary_IsNotPromotedOverATenantsPlan(t *testing.T) {
 		t.Fatal(err)
 	}
 	tr.enforce(v, r.Replicas...)
-	tr.clock.add(2 * time.Minute)
-	if err := tr.rollouts.Guard(tr.ctx); err != nil {
-		t.Fatal(err)
-	}
-	got, err := tr.rollouts.Get(tr.ctx, v.Number)
-	if err != nil || got.State != console.RolloutStopped || !strings.Contains(got.EndReason, "pro") {
-		t.Fatalf("canary %+v, %v", got, err)
+	tr.guard(t, v.Number)
+	tr.pass(2 * time.Minute)
+	got := tr.guard(t, v.Number)
+	if got.State != console.RolloutStopped || !strings.Contains(got.EndReason, "pro") {
+		t.Fatalf("canary %+v", got)
 	}
 }
 
