@@ -311,7 +311,7 @@ func Versions(p VersionsProps) templ.Component {
 								if templ_7745c5c3_Err != nil {
 									return templ_7745c5c3_Err
 								}
-								if p.CanPublish {
+								if p.CanPublish && r.Canary != "running" {
 									templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 21, "· <a href=\"")
 									if templ_7745c5c3_Err != nil {
 										return templ_7745c5c3_Err

@@ -136,7 +136,11 @@ func (p PublicationProps) Line() string {
 	case p.Of == 0:
 		return "Saved as v" + v(p.Version) + "; no gateway is running"
 	}
-	return strconv.Itoa(p.On) + who + " enforce v" + v(p.Version)
+	verb := " enforce v"
+	if p.Canary && p.Of == 1 {
+		verb = " enforces v"
+	}
+	return strconv.Itoa(p.On) + who + verb + v(p.Version)
 }
 
 func (p PublicationProps) tone() string {
