@@ -34,8 +34,8 @@ type compared struct {
 	late    int64 // of them after the warm-up
 }
 
-func newAgainst(live *policy.Compiled) against {
-	a := against{versions: map[int64]*compared{}, counted: map[string]bool{}, everyone: map[string]bool{}, quotas: len(live.Quotas) > 0}
+func newAgainst(live *policy.Compiled, quotas bool) against {
+	a := against{versions: map[int64]*compared{}, counted: map[string]bool{}, everyone: map[string]bool{}, quotas: quotas}
 	lists := [][]policy.CompiledLimit{live.Global}
 	for _, plan := range live.Plans {
 		lists = append(lists, plan)
@@ -103,6 +103,9 @@ func (a *against) tell(f *folder) int64 {
 		}
 	}
 	v := a.versions[version]
+	if a.quotas && f.sum.Entries > 0 && (v == nil || !v.whole || f.c.log.gaps()) {
+		f.notef("Quotas count from the beginning of the log: what was used before it, in periods that were running then, is not counted. A quota that a tenant has used up by now refuses more than is said here.")
+	}
 	if v == nil {
 		if f.sum.Entries > 0 {
 			f.notef("The log has no decisions of the live version, so the replay cannot be compared with them.")
@@ -114,9 +117,6 @@ func (a *against) tell(f *folder) int64 {
 		differs = v.late
 		f.notef("The log does not show what was in the buckets when version %d began to decide in it. The replay begins with full ones, and is compared with what was decided from %v later on.",
 			version, time.Duration(a.warmUp)*time.Microsecond)
-		if a.quotas {
-			f.notef("Quotas count from the beginning of the log.")
-		}
 	}
 	if a.leased > 0 {
 		f.notef("%d decisions differ by a leased limit, which a replay counts exactly and gateways in slices.", a.leased)

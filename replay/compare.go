@@ -40,8 +40,8 @@ func (Engine) Compare(
 	}
 	c := &comparer{
 		log: &watched{Log: log, boots: map[string]numbers{}}, sample: sample, tenants: (&book{find: tenants}).of, progress: progress,
-		judging: newJudging(liveCompiled, draftCompiled, sample),
-		free:    make(chan *chunk, chunksAhead),
+		judging: newJudging(liveCompiled, draftCompiled, sample), quotas: len(liveCompiled.Quotas)+len(draftCompiled.Quotas) > 0,
+		free: make(chan *chunk, chunksAhead),
 	}
 	for range chunksAhead {
 		c.free <- &chunk{entries: make([]decisionlog.Entry, 0, chunkEntries)}
@@ -68,8 +68,9 @@ func sampleOf(ctx context.Context, log decisionlog.Log) (uint32, error) {
 // watched notes what the heads of the batches say. It is read when all are.
 type watched struct {
 	decisionlog.Log
-	boots   map[string]numbers // of a replica's boot
-	dropped int64
+	boots    map[string]numbers // of a replica's boot
+	dropped  int64
+	unjudged int64 // requests that no limiter saw
 }
 
 // numbers are those of the batches of a boot: how many, and the highest.
@@ -79,6 +80,7 @@ type numbers struct{ count, highest int64 }
 func (w *watched) Batches(ctx context.Context, yield func(*decisionlog.Batch) error) error {
 	return w.Log.Batches(ctx, func(b *decisionlog.Batch) error {
 		w.dropped += b.Dropped
+		w.unjudged += b.Unjudged
 		boot := b.Replica + " " + b.Boot
 		n := w.boots[boot]
 		w.boots[boot] = numbers{n.count + 1, max(n.highest, b.Seq)}
@@ -140,6 +142,7 @@ type comparer struct {
 	tenants  Tenants
 	judging  *judging
 	progress func(float64)
+	quotas   bool // a document has some
 	free     chan *chunk
 	skipped  skipped
 }

@@ -32,9 +32,11 @@ type folder struct {
 	against  against
 	unknown  map[string]int64 // decisions without a caller, by route
 	lacks    map[string]int64 // by dimension
-	costs    int64            // decisions whose cost is not known
-	from, to int64            // that the log covers
-	told     float64
+	// unknownLive counts decisions without a caller by the live version.
+	unknownLive int64
+	costs       int64 // decisions whose cost is not known
+	from, to    int64 // that the log covers
+	told        float64
 }
 
 type cellKey struct {
@@ -52,7 +54,7 @@ type cell struct {
 func newFolder(c *comparer, live *policy.Compiled) *folder {
 	from, to, _ := c.log.Bounds()
 	return &folder{
-		c: c, cells: map[cellKey]*cell{}, refused: map[string]struct{}{}, admitted: map[string]struct{}{}, against: newAgainst(live),
+		c: c, cells: map[cellKey]*cell{}, refused: map[string]struct{}{}, admitted: map[string]struct{}{}, against: newAgainst(live, c.quotas),
 		unknown: map[string]int64{}, lacks: map[string]int64{}, from: from.UnixMicro(), to: to.UnixMicro(),
 	}
 }
@@ -86,8 +88,10 @@ func (f *folder) entry(e *decisionlog.Entry, live, draft *outcome) {
 		f.costs++
 	}
 	switch {
-	case draft.unknown && live.allowed:
+	case draft.unknown:
 		f.unknown[draft.route]++
+	case live.unknown: // an older version decided it, without asking who calls
+		f.unknownLive++
 	case live.allowed && draft.allowed:
 		f.sum.Both.Admitted++
 	case live.allowed:
@@ -177,6 +181,12 @@ func (f *folder) noteSkipped() {
 func (f *folder) noteUnknown() {
 	for _, route := range slices.Sorted(maps.Keys(f.unknown)) {
 		f.notef("%d requests meet route %s in the draft, which wants to know who calls; the log does not say it, so they are not judged.", f.unknown[route], route)
+	}
+	if f.unknownLive > 0 {
+		f.notef("%d requests meet a route that asks who calls since a later version; the log does not say it, so they are not judged.", f.unknownLive)
+	}
+	if n := f.c.log.unjudged; n > 0 && f.c.judging.opens {
+		f.notef("%d requests came to no limiter, for want of a route or a key. The log has only their number: whom of them the draft would let in is not known.", n)
 	}
 	if f.costs > 0 {
 		f.notef("%d requests meet a route of the draft that computes their cost from a query, which the log does not have: they cost what they did.", f.costs)

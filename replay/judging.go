@@ -17,6 +17,7 @@ type judging struct {
 	crowded map[string]bool // ids of limits whose buckets several subjects fill
 	queried map[string]bool // routes of the live document that compute their cost
 	notes   []string
+	opens   bool // the draft may let in what has no route or no key by the live version
 }
 
 func newJudging(live, draft *policy.Compiled, sample uint32) *judging {
@@ -32,6 +33,7 @@ func newJudging(live, draft *policy.Compiled, sample uint32) *judging {
 	j.unknownPlaces(live, draft)
 	j.unknownUsers(live, draft)
 	j.sections(live, draft)
+	j.opens = opens(live.Document, draft.Document)
 	return j
 }
 
@@ -154,14 +156,35 @@ func (j *judging) sections(live, draft *policy.Compiled) {
 	}
 	for i := range b.Routes {
 		r, old := &b.Routes[i], before[b.Routes[i].Name]
-		switch {
-		case old == nil:
-		case r.GraphQL != nil && old.GraphQL != nil && !reflect.DeepEqual(r.GraphQL, old.GraphQL):
+		if old == nil {
+			continue
+		}
+		if r.GraphQL != nil && old.GraphQL != nil && !reflect.DeepEqual(r.GraphQL, old.GraphQL) {
 			j.note("The log has no queries, so what they cost by the draft's rule on route %s is not known: they cost what they did.", r.Name)
-		case !reflect.DeepEqual(r.OnStoreFailure, old.OnStoreFailure):
+		}
+		if !reflect.DeepEqual(r.OnStoreFailure, old.OnStoreFailure) {
 			j.note("Decisions without Redis are left out, so changes of on_store_failure are not judged.")
 		}
 	}
+}
+
+// opens reports whether a draft has a pattern that the live version has not, or
+// asks for less on one of its patterns.
+func opens(live, draft *policy.Document) bool {
+	asks := map[string]policy.Identity{}
+	for i := range live.Routes {
+		for _, pattern := range live.Routes[i].Match {
+			asks[pattern] = live.Routes[i].Identity
+		}
+	}
+	for i := range draft.Routes {
+		for _, pattern := range draft.Routes[i].Match {
+			if identity, known := asks[pattern]; !known || identity != draft.Routes[i].Identity {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // listed tells names for people.
