@@ -119,7 +119,11 @@ func (c *apiClient) once(ctx context.Context, in apiCall, payload []byte, out an
 	}
 	a = answer{status: res.StatusCode, etag: res.Header.Get("ETag")}
 	if res.StatusCode < 200 || res.StatusCode > 299 {
-		return a, retryAfter(res), refusedCall(in, res.StatusCode, got)
+		refused := refusedCall(in, res.StatusCode, got)
+		if refused.problem.Code == "idempotency-conflict" { // an earlier attempt of ours is still under way
+			return a, time.Second, refused
+		}
+		return a, retryAfter(res), refused
 	}
 	if out == nil || len(got) == 0 {
 		return a, -1, nil
@@ -140,7 +144,7 @@ func retryAfter(res *http.Response) time.Duration {
 	return -1
 }
 
-func refusedCall(in apiCall, status int, got []byte) error {
+func refusedCall(in apiCall, status int, got []byte) *apiError {
 	e := &apiError{call: in.method + " " + in.path, status: status}
 	if json.Unmarshal(got, &e.problem) != nil || e.problem.Code == "" {
 		e.problem = api.Problem{}

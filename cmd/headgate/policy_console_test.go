@@ -368,6 +368,29 @@ func TestPolicyCommands_SayWhatIsWrongWithTheWayToTheConsole(t *testing.T) {
 	ends(t, 1, []string{"policy", "pull", d.file, "--console-url=http://127.0.0.1:1", "--token=x", "--console-ca-file=" + d.file}, "holds no certificate")
 }
 
+func TestAPIClient_WaitsForAnEarlierAttemptOfItsOwn(t *testing.T) {
+	t.Parallel()
+	var keys []string
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		keys = append(keys, r.Header.Get("Idempotency-Key"))
+		switch len(keys) {
+		case 1: // done, and nobody hears of it
+			panic(http.ErrAbortHandler)
+		case 2:
+			w.WriteHeader(http.StatusConflict)
+			_, _ = w.Write([]byte(`{"code": "idempotency-conflict", "detail": "still running"}`))
+		default:
+			_, _ = w.Write([]byte(`{"version": 7}`))
+		}
+	}))
+	defer srv.Close()
+	p := publishing{client: &apiClient{base: srv.URL, http: srv.Client(), patience: 5 * time.Second}}
+	out, err := p.post(t.Context(), "/", "", map[string]any{})
+	if err != nil || out.Version != 7 || len(keys) != 3 || keys[0] == "" || keys[0] != keys[1] || keys[1] != keys[2] {
+		t.Errorf("%v, %+v, keys %v", err, out, keys)
+	}
+}
+
 func TestAPIClient_RepeatsWhatMayBeRepeatedAndHonoursRetryAfter(t *testing.T) {
 	t.Parallel()
 	var calls atomic.Int32
