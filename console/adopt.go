@@ -103,7 +103,7 @@ func (s *Rollouts) readRedis(ctx context.Context) (policy.SignedPolicy, error) {
 }
 
 func (s *Rollouts) adoptIn(ctx context.Context, tx Tx, actor Actor, p policy.SignedPolicy, reason string) (Version, error) {
-	head, headDoc, err := lockHead(ctx, tx)
+	head, headDoc, err := lockHead(ctx, tx, Version.Document)
 	if err != nil {
 		return Version{}, err
 	}

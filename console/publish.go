@@ -183,7 +183,7 @@ func (s *Policies) testsFor(ctx context.Context, p publication) (string, error) 
 }
 
 func (s *Policies) publishIn(ctx context.Context, tx Tx, actor Actor, p publication, pre prepared) (Version, error) {
-	head, headDoc, err := s.lockHead(ctx, tx)
+	head, headDoc, err := lockHead(ctx, tx, s.documents.of) // shared: read it only
 	if err != nil {
 		return Version{}, err
 	}

@@ -69,9 +69,9 @@ func (s *Policies) send(ctx context.Context, tx Tx, actor Actor, pre prepared, v
 	return nil
 }
 
-// lockHead locks the head and returns its version and document; zero and nil
-// when there is none. The document is shared: read it only.
-func (s *Policies) lockHead(ctx context.Context, tx Tx) (Version, *policy.Document, error) {
+// lockHead locks the head and returns its version and what read makes of it; zero
+// and nil when there is none.
+func lockHead(ctx context.Context, tx Tx, read func(Version) (*policy.Document, error)) (Version, *policy.Document, error) {
 	number, err := tx.LockHead(ctx)
 	if err != nil || number == 0 {
 		return Version{}, nil, err
@@ -80,22 +80,7 @@ func (s *Policies) lockHead(ctx context.Context, tx Tx) (Version, *policy.Docume
 	if err != nil {
 		return Version{}, nil, err
 	}
-	doc, err := s.documents.of(v)
-	return v, doc, err
-}
-
-// lockHead locks the head and returns its version and document; zero and nil
-// when there is none.
-func lockHead(ctx context.Context, tx Tx) (Version, *policy.Document, error) {
-	number, err := tx.LockHead(ctx)
-	if err != nil || number == 0 {
-		return Version{}, nil, err
-	}
-	v, err := tx.Version(ctx, number)
-	if err != nil {
-		return Version{}, nil, err
-	}
-	doc, err := v.Document()
+	doc, err := read(v)
 	return v, doc, err
 }
 

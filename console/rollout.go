@@ -164,7 +164,7 @@ func (s *Rollouts) stopIn(ctx context.Context, tx Tx, actor Actor, version int64
 // lockRunning locks the head and returns it with the canary that runs, which
 // has to be of the given version.
 func (s *Rollouts) lockRunning(ctx context.Context, tx Tx, version int64) (Version, Rollout, error) {
-	head, _, err := lockHead(ctx, tx)
+	head, _, err := lockHead(ctx, tx, Version.Document)
 	if err != nil {
 		return Version{}, Rollout{}, err
 	}
