@@ -140,26 +140,13 @@ func (t tx) Schedule(ctx context.Context, draft string) (console.Schedule, error
 // Schedules implements console.ScheduleRows.
 func (t tx) Schedules(ctx context.Context, limit int) ([]console.Schedule, error) {
 	rows, err := t.q.ListSchedules(ctx, int32(limit))
-	return schedulesOf(rows, err)
+	return decoded(rows, err, scheduleOf)
 }
 
 // DueSchedules implements console.ScheduleEnds.
 func (t tx) DueSchedules(ctx context.Context, now time.Time, limit int) ([]console.Schedule, error) {
 	rows, err := t.q.ListDueSchedules(ctx, gen.ListDueSchedulesParams{Now: now, MaxRows: int32(limit)})
-	return schedulesOf(rows, err)
-}
-
-func schedulesOf(rows []gen.DraftSchedule, err error) ([]console.Schedule, error) {
-	if err != nil {
-		return nil, err
-	}
-	out := make([]console.Schedule, len(rows))
-	for i, r := range rows {
-		if out[i], err = scheduleOf(r); err != nil {
-			return nil, err
-		}
-	}
-	return out, nil
+	return decoded(rows, err, scheduleOf)
 }
 
 // SuspendSchedule implements console.ScheduleEnds.

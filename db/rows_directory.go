@@ -42,6 +42,20 @@ func each[A, B any](in []A, f func(A) B) []B {
 	return out
 }
 
+// decoded is each of rows by f, which may find that one cannot be read.
+func decoded[A, B any](rows []A, err error, f func(A) (B, error)) ([]B, error) {
+	if err != nil {
+		return nil, err
+	}
+	out := make([]B, len(rows))
+	for i, r := range rows {
+		if out[i], err = f(r); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
 func tenantOf(r gen.Tenant) console.Tenant {
 	return console.Tenant{
 		ID: r.ID, Name: r.Name, ExternalID: orZero(r.ExternalID), Plan: r.Plan, TimeZone: r.TimeZone, State: policy.TenantState(r.State),

@@ -121,20 +121,12 @@ func (t tx) Version(ctx context.Context, number int64) (console.Version, error) 
 // Versions implements console.VersionRows.
 func (t tx) Versions(ctx context.Context, before int64, limit int) ([]console.Version, error) {
 	rows, err := t.q.ListVersions(ctx, gen.ListVersionsParams{Before: before, MaxRows: int32(limit)})
-	if err != nil {
-		return nil, err
-	}
-	out := make([]console.Version, len(rows))
-	for i, r := range rows {
-		out[i], err = versionOf(gen.PolicyVersion{
+	return decoded(rows, err, func(r gen.ListVersionsRow) (console.Version, error) {
+		return versionOf(gen.PolicyVersion{
 			Number: r.Number, Digest: r.Digest, Parent: r.Parent, Changes: r.Changes, Note: r.Note, AuthorID: r.AuthorID,
 			Author: r.Author, Kind: r.Kind, RollbackOf: r.RollbackOf, CreatedAt: r.CreatedAt, Proof: r.Proof,
 		})
-		if err != nil {
-			return nil, err
-		}
-	}
-	return out, nil
+	})
 }
 
 // Head implements console.HeadRow.

@@ -44,16 +44,7 @@ func (t tx) LockReview(ctx context.Context, version int64) (console.Review, erro
 // Reviews implements console.ReviewRows.
 func (t tx) Reviews(ctx context.Context, openOnly bool, limit int) ([]console.Review, error) {
 	rows, err := t.q.ListReviews(ctx, gen.ListReviewsParams{OpenOnly: openOnly, MaxRows: int32(limit)})
-	if err != nil {
-		return nil, err
-	}
-	out := make([]console.Review, len(rows))
-	for i, r := range rows {
-		if out[i], err = reviewOf(r); err != nil {
-			return nil, err
-		}
-	}
-	return out, nil
+	return decoded(rows, err, reviewOf)
 }
 
 // CountOpenReviews implements console.ReviewRows.
