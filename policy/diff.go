@@ -275,7 +275,7 @@ func (d *differ) limit(path string, in limitList, b, a Limit) {
 	}
 	d.value(path+".mode", what+", mode", string(b.Mode), string(a.Mode), modes(b.Mode, a.Mode, bounded, blocks))
 	d.value(path+".sync", what+", counted", string(b.Sync), string(a.Sync), neutral())
-	d.value(path+".expires_at", what+", end", endText(b.ExpiresAt), endText(a.ExpiresAt), weigh(endEffect(b.ExpiresAt, a.ExpiresAt)).unless(looks || !bounded))
+	d.value(path+".expires_at", what+", end", endText(b.ExpiresAt), endText(a.ExpiresAt), ends(b.ExpiresAt, a.ExpiresAt).unless(looks || !bounded))
 	d.concerns(from, id)
 	d.cutLimit(path, id, what, b, a)
 }

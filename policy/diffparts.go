@@ -85,6 +85,13 @@ func endEffect(before, after *time.Time) string {
 	return opposite(moreIsLooser(before.UnixMicro(), after.UnixMicro()))
 }
 
+// ends weighs the end of a limit: an earlier one is a limit that goes, when
+// nobody looks, or at once when the time is over already.
+func ends(before, after *time.Time) weight {
+	w := weigh(endEffect(before, after))
+	return w.high(w.effect == EffectLooser)
+}
+
 // quota compares the quotas of one plan.
 func (d *differ) quota(path, where string, b, a *Quota) {
 	from, what := len(d.changes), where+": quota"
@@ -198,7 +205,7 @@ func (d *differ) concurrency(path, where, id string, b, a *Concurrency) {
 		looks := b.Mode == ModeShadow || a.Mode == ModeShadow
 		d.value(path+".per", what+", counted per", b.Per.Text(), a.Per.Text(), freshBucket().high(true).unless(looks))
 		d.value(path+".max", what+", at once", whole(b.Max), whole(a.Max), amounts(b.Max, a.Max).unless(looks))
-		d.value(path+".lease", what+", lease", periodText(b.Lease), periodText(a.Lease), neutral())
+		d.value(path+".lease", what+", lease", periodText(b.Lease), periodText(a.Lease), neutral().atLeastMedium().unless(looks))
 		d.value(path+".mode", what+", mode", string(b.Mode), string(a.Mode), modes(b.Mode, a.Mode, true, false))
 		if !looks {
 			d.cut(path+".max", id, what, "at once", float64(b.Max), float64(a.Max))

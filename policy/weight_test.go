@@ -70,7 +70,7 @@ func TestDiff_RisksOfLimits(t *testing.T) {
 		{"per", func(d *Document) { own(d).Per = PerCredential }, EffectNewBucket, RiskHigh, RiskHigh},
 		{"counts", func(d *Document) { own(d).Counts = CountsRequests }, EffectLooser, RiskMedium, RiskMedium},
 		{"leased", func(d *Document) { own(d).Sync = SyncLeased }, EffectNeutral, RiskLow, RiskLow},
-		{"end", func(d *Document) { own(d).ExpiresAt = &end }, EffectLooser, RiskMedium, RiskMedium},
+		{"end", func(d *Document) { own(d).ExpiresAt = &end }, EffectLooser, RiskHigh, RiskMedium},
 		{"text", func(d *Document) { own(d).Description = "x" }, EffectNeutral, RiskLow, RiskLow},
 		{"gone", func(d *Document) { d.Routes[0].Limits = nil }, EffectLooser, RiskHigh, RiskMedium},
 		{"renamed", func(d *Document) { own(d).Name = "rep" }, EffectNewBucket, RiskMedium, RiskMedium},
@@ -145,7 +145,7 @@ func TestDiff_RisksOfQuotasAndConcurrency(t *testing.T) {
 		{"half at once", conc(func(c *Concurrency) { c.Max = 1 }), EffectTighter, RiskHigh, RiskMedium},
 		{"more at once", conc(func(c *Concurrency) { c.Max = 3 }), EffectLooser, RiskMedium, RiskMedium},
 		{"counted per another", conc(func(c *Concurrency) { c.Per = PerCredential }), EffectNewBucket, RiskHigh, RiskHigh},
-		{"lease", conc(func(c *Concurrency) { c.Lease = time.Minute }), EffectNeutral, RiskLow, RiskLow},
+		{"lease", conc(func(c *Concurrency) { c.Lease = time.Minute }), EffectNeutral, RiskMedium, RiskMedium},
 		{"no concurrency", func(d *Document) { d.Routes[0].Concurrency = nil }, EffectLooser, RiskHigh, RiskMedium},
 		{"concurrency that looks", conc(func(c *Concurrency) { c.Mode = ModeShadow }), EffectLooser, RiskHigh, RiskMedium},
 	})
