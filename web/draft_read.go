@@ -2,14 +2,12 @@ package web
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"reflect"
 	"sync"
 	"time"
 
 	"github.com/headgate/headgate/console"
-	"github.com/headgate/headgate/internal/form"
 	"github.com/headgate/headgate/policy"
 )
 
@@ -173,24 +171,6 @@ func (s *Server) versionDocument(ctx context.Context, n int64) (*policy.Document
 		s.reads.put(key, reading{doc: doc}, s.Now())
 	}
 	return doc, nil
-}
-
-// headDocument is the document in force; nil before the first publication.
-func (s *Server) headDocument(ctx context.Context, head console.Version) (*policy.Document, error) {
-	return s.versionDocument(ctx, head.Number)
-}
-
-// takeRefused puts a refusal by a service onto a page of a draft: its report, if
-// it has one, and its text. It returns the status, 0 when err is not the user's
-// to mend there.
-func (s *Server) takeRefused(e *editor, f *form.Form, err error) int {
-	status := s.take(f, err)
-	if ce, ok := errors.AsType[*console.Error](err); ok && status != 0 {
-		if report, ok := ce.Detail.(policy.Report); ok {
-			e.report = report
-		}
-	}
-	return status
 }
 
 // partMarks say what a draft does to the parts of its base.
