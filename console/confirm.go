@@ -58,7 +58,7 @@ func (a *asking) list() []Confirmation {
 // askedOf gathers what the documents alone give reason to ask; changes is their
 // Diff. There is nothing before the first publication: nothing can be lost that
 // was never there.
-func askedOf(before, after *policy.Document, changes []policy.Change) *asking {
+func askedOf(before, after *policy.Document, changes []policy.Change, now time.Time) *asking {
 	a := &asking{texts: map[string][]string{}, words: map[string]string{}}
 	if before == nil || after == nil {
 		return a
@@ -67,6 +67,7 @@ func askedOf(before, after *policy.Document, changes []policy.Change) *asking {
 		a.add(c.Kind, c.Text, c.Word)
 	}
 	a.openings(changes)
+	a.ended(changes, now)
 	a.emptyPlans(before, after)
 	return a
 }
@@ -102,6 +103,19 @@ func (a *asking) openings(changes []policy.Change) {
 			a.add(ConfirmUnlimited, c.Text, "")
 		case strings.HasSuffix(c.Path, ".mode") && c.After == string(policy.ModeShadow):
 			a.add(ConfirmShadow, c.Text, "")
+		}
+	}
+}
+
+// ended asks about limits whose end is set to a time that is over: they are gone
+// with the publication.
+func (a *asking) ended(changes []policy.Change, now time.Time) {
+	for _, c := range changes {
+		if c.Effect != policy.EffectLooser || !strings.HasSuffix(c.Path, ".expires_at") {
+			continue
+		}
+		if end, err := time.Parse(time.RFC3339Nano, c.After); err == nil && !end.After(now) {
+			a.add(policy.CutLimit, c.Text+", which is over already: it holds no more", "")
 		}
 	}
 }

@@ -165,7 +165,7 @@ func (s *Policies) coreOn(ctx context.Context, d Draft, base, head Version, test
 		c.document = policy.DigestOf(c.doc.Canonical())
 		c.digest = contentDigest(c.document, d.Tests)
 		c.changes = policy.Diff(c.before, c.doc)
-		c.asked = askedOf(c.before, c.doc, c.changes)
+		c.asked = askedOf(c.before, c.doc, c.changes, c.at)
 		if err := s.threeWay(c, base, head); err != nil {
 			return nil, err
 		}

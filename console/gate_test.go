@@ -51,8 +51,10 @@ func TestR098_WhatMayBeASlipHasToBeConfirmed(t *testing.T) {
 		"shadow":    {[]string{"burst: 20}", "burst: 20, mode: shadow}"}, map[string]string{"shadow": "yes"}},
 		"no limits on a plan": {[]string{"limits: [{name: requests, per: tenant, counts: requests, rate: 1000/minute, burst: 1000}]", "{}"},
 			map[string]string{"limit-gone": "yes", "plan-no-limits": "yes"}},
-		"fail open": {[]string{"{mode: closed}", "{mode: open, fallback: {rate: 10/minute, burst: 10}}"}, map[string]string{"fail-open": "yes"}},
-		"nothing":   {[]string{"rate: 20/minute", "rate: 19/minute"}, nil},
+		"over already":  {[]string{"burst: 20}", "burst: 20, expires_at: 2001-01-01T00:00:00Z}"}, map[string]string{"limit-gone": "yes"}},
+		"ends some day": {[]string{"burst: 20}", "burst: 20, expires_at: 2099-01-01T00:00:00Z}"}, nil},
+		"fail open":     {[]string{"{mode: closed}", "{mode: open, fallback: {rate: 10/minute, burst: 10}}"}, map[string]string{"fail-open": "yes"}},
+		"nothing":       {[]string{"rate: 20/minute", "rate: 19/minute"}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

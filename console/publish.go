@@ -220,7 +220,7 @@ func (s *Policies) publishIn(ctx context.Context, tx Tx, actor Actor, p publicat
 	changes := policy.Diff(headDoc, pre.doc)
 	v.Changes = rate(changes, headDoc, pre.doc, plans, pre.demand)
 	g := gate{p: p, pre: pre, head: head, before: headDoc, running: running, actor: actor, changes: v.Changes}
-	g.asked = askedOf(headDoc, pre.doc, changes).confirmations(headDoc, pre.doc, plans, pre.demand)
+	g.asked = askedOf(headDoc, pre.doc, changes, v.CreatedAt).confirmations(headDoc, pre.doc, plans, pre.demand)
 	if v.Proof, err = s.pass(ctx, tx, g); err != nil {
 		return Version{}, err
 	}
