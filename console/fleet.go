@@ -116,17 +116,19 @@ func (s *Fleet) WaitVersion(ctx context.Context, n int64, timeout time.Duration)
 	begun := time.Now()
 	var last Convergence
 	for failures := 0; ; {
+		settled := 0 // has said how it stands, and will not change soon
 		ask, cancel := context.WithTimeout(ctx, 2*healthTimeout)
 		p, err := s.Publication(ask, n)
 		cancel()
 		if err == nil && p.Known {
 			failures = 0
 			last = Convergence{On: p.On, Of: p.Of, Nacks: p.Nacks, Known: true}
+			settled = p.On + p.OnTrial + len(p.Nacks)
 		} else if failures++; failures > 3 {
 			return Convergence{After: time.Since(begun)}
 		}
 		last.After = time.Since(begun)
-		if err == nil && last.Known && last.On+len(last.Nacks) >= last.Of {
+		if err == nil && last.Known && settled >= last.Of {
 			s.catchUp(ctx)
 			return last
 		}

@@ -22,6 +22,7 @@ type Publication struct {
 	Rows     []PublicationRow
 	Head     int64 // the version in force as of now: above Version, this is history
 	Overtook int   // of On: enforce a later version by now
+	OnTrial  int   // of Of: enforce the version on trial instead, and are not counted in On
 }
 
 // Done reports whether all targets enforce the version or a later one, and
@@ -32,7 +33,7 @@ func (p Publication) Done() bool { return p.Known && p.Of > 0 && p.On == p.Of }
 type PublicationRow struct {
 	Replica
 	Target bool
-	On     bool          // enforces it or a later one
+	On     bool          // enforces it or a later one that is for all
 	After  time.Duration // from the commit until it came into force there; -1 when unknown
 	Held   time.Duration // since it came into force there, by Redis' clock; -1 when unknown
 }
@@ -80,15 +81,24 @@ func (s *Fleet) versions(ctx context.Context, tx Tx, replicas []Replica) (map[in
 //
 // What it says is true as of the replicas' last heartbeats and stays true: a
 // replica counts as On when it enforces, by its digest and safely on its disk,
-// this version or a later one that the database has, and no replica ever goes
-// back. The database is read before the replicas: what they enforce was committed
-// before, or it is not known here and does not count.
+// this version or a later one that is for all, and no replica ever goes back. What
+// they are compared with is read after they were asked: what they enforce was
+// committed by then, or it does not count.
 func (s *Fleet) Publication(ctx context.Context, version int64) (Publication, error) {
 	var mark VersionMark
 	var st standing
 	var r *Rollout
 	err := s.d.Store.Read(ctx, func(tx Tx) (err error) {
-		if mark, err = tx.VersionMark(ctx, version); err != nil {
+		mark, err = tx.VersionMark(ctx, version)
+		return err
+	})
+	if err != nil {
+		return Publication{}, err
+	}
+	replicas, known, _ := s.d.roster(ctx, s.lastKnown(), false)
+	var have map[int64]string
+	if err := s.d.Store.Read(ctx, func(tx Tx) (err error) {
+		if have, err = s.versions(ctx, tx, replicas); err != nil {
 			return err
 		}
 		if r, err = rolloutOfVersion(ctx, tx, version); err != nil {
@@ -100,19 +110,10 @@ func (s *Fleet) Publication(ctx context.Context, version int64) (Publication, er
 		}
 		st, err = standingOf(ctx, tx, head, digest)
 		return err
-	})
-	if err != nil {
-		return Publication{}, err
-	}
-	replicas, known, _ := s.d.roster(ctx, s.lastKnown(), false)
-	p := Publication{Version: version, Digest: mark.Digest, Head: st.version, Known: known}
-	var have map[int64]string
-	if err := s.d.Store.Read(ctx, func(tx Tx) (err error) {
-		have, err = s.versions(ctx, tx, replicas)
-		return err
 	}); err != nil {
 		return Publication{}, err
 	}
+	p := Publication{Version: version, Digest: mark.Digest, Head: st.version, Known: known}
 	// While it is on trial, and after it was stopped, it concerns its replicas alone.
 	p.Canary = r != nil && r.State != RolloutPromoted
 	if p.Canary {
@@ -180,6 +181,12 @@ func (p *Publication) count(mark VersionMark, st standing, have map[int64]string
 		}
 		digest, there := have[r.Version]
 		row.On = r.Age <= SilentAfter && r.Version >= p.Version && there && digest == r.Digest && !r.Unsaved
+		if c := st.canary; row.On && c != nil && r.Version == c.Version && p.Version < c.Version {
+			row.On = false // it may still be stopped, and is for few until then
+			if row.Target {
+				p.OnTrial++
+			}
+		}
 		if r.Version == p.Version && !r.Since.IsZero() {
 			since := r.Since.Add(-time.Duration(r.ClockOffsetMS) * time.Millisecond)
 			row.After = max(since.Sub(mark.CreatedAt), 0)

@@ -115,3 +115,30 @@ func TestCanary_P03_IsNotPromotedByReplicasThatAreFurtherOn(t *testing.T) {
 		t.Fatalf("ended as %+v", got)
 	}
 }
+
+// TestCanary_I16_NobodyIsSaidToEnforceWhatOneOnTrialDoesNot: the version in
+// force is not on all gateways while a few decide by another one.
+func TestCanary_I16_NobodyIsSaidToEnforceWhatOneOnTrialDoesNot(t *testing.T) {
+	t.Parallel()
+	tr := newTrial(t)
+	v, r := tr.start(t, console.CanaryPlan{Count: 2, Hold: time.Minute})
+	tr.enforce(v, r.Replicas...)
+	p, err := tr.fleet.Publication(tr.ctx, tr.base.Number)
+	if err != nil || p.On != 4 || p.OnTrial != 2 || p.Of != 6 || p.Done() {
+		t.Fatalf("%d and %d of %d, done %v, %v", p.On, p.OnTrial, p.Of, p.Done(), err)
+	}
+	// Nobody waits for them: they come back with the end of the trial.
+	if c := tr.fleet.WaitVersion(tr.ctx, tr.base.Number, time.Minute); c.Done() || c.On != 4 || c.After > 30*time.Second {
+		t.Errorf("convergence %+v", c)
+	}
+	after, err := tr.rollouts.Stop(tr.ctx, owner, v.Number, "enough")
+	if err != nil {
+		t.Fatal(err)
+	}
+	tr.enforce(after, fleetIDs...)
+	for _, n := range []int64{tr.base.Number, after.Number} {
+		if p, err := tr.fleet.Publication(tr.ctx, n); err != nil || p.On != 6 || p.OnTrial != 0 || !p.Done() {
+			t.Errorf("v%d: %+v, %v", n, p, err)
+		}
+	}
+}

@@ -36,9 +36,10 @@ type Publication struct {
 	Digest   string               `json:"digest"`
 	Head     int64                `json:"head" doc:"The version in force: above version, this is history"`
 	Canary   bool                 `json:"canary" doc:"It is for the gateways of a canary alone"`
-	On       int                  `json:"on" doc:"Gateways that it is for and that enforce it, or a later one"`
+	On       int                  `json:"on" doc:"Gateways that it is for and that enforce it, or a later one that is for all"`
 	Of       int                  `json:"of" doc:"Gateways that it is for and that are not gone"`
 	Silent   int                  `json:"silent" doc:"Of those, not heard of lately: never counted in on"`
+	OnTrial  int                  `json:"on_trial" doc:"Of those, on the version on trial instead: not counted in on"`
 	Known    bool                 `json:"known" doc:"false when gateways could not be asked: on and of are the last known"`
 	Done     bool                 `json:"done" doc:"All that it is for enforce it, and there are some"`
 	AfterMS  float64              `json:"after_ms" doc:"From its commit until the last of on enforced it"`
@@ -59,7 +60,7 @@ type PublicationGateway struct {
 
 func publicationOf(p console.Publication) Publication {
 	out := Publication{
-		Version: p.Version, Digest: p.Digest, Head: p.Head, Canary: p.Canary, On: p.On, Of: p.Of, Silent: p.Silent, Known: p.Known,
+		Version: p.Version, Digest: p.Digest, Head: p.Head, Canary: p.Canary, On: p.On, Of: p.Of, Silent: p.Silent, OnTrial: p.OnTrial, Known: p.Known,
 		Done: p.Done(), AfterMS: millis(p.After), Nacks: []NACK{}, Gateways: make([]PublicationGateway, 0, len(p.Rows)),
 	}
 	for _, n := range p.Nacks {
