@@ -116,7 +116,7 @@ func (s *Rollouts) adoptIn(ctx context.Context, tx Tx, actor Actor, p policy.Sig
 	}
 	v := Version{
 		Number: p.Version, Digest: p.Digest, Parent: p.Parent, Body: p.Body, Note: reason, Author: actor.Name, AuthorID: actor.ID,
-		Kind: KindAdopt, CreatedAt: s.d.now(),
+		Kind: KindAdopt, CreatedAt: s.d.now(), Tests: head.Tests, // Redis has none
 	}
 	doc, err := v.Document()
 	if err != nil {

@@ -440,3 +440,18 @@ func TestI09_RandomHistoriesOnlyGrow(t *testing.T) {
 		})
 	}
 }
+
+func TestP03_AdoptingKeepsTheTestsThatTheDatabaseHas(t *testing.T) {
+	t.Parallel()
+	tr := newTrial(t)
+	tr.proven(prover{})
+	if _, err := tr.policies.Publish(tr.ctx, owner, document("20"), []byte(suite), tr.base.Number, console.PublishOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	lost := policy.SignPolicy(tr.deps.Signer, testDeployment, 13, "", newest(t, "90"), tr.clock.now())
+	tr.env.feed.set(func() { tr.env.feed.head, tr.env.feed.policies[13] = lost, lost })
+	v, err := tr.rollouts.Adopt(tr.ctx, owner, "restored from last night")
+	if err != nil || v.Tests != suite {
+		t.Fatalf("adopted v%d with the tests %q (%v)", v.Number, v.Tests, err)
+	}
+}
