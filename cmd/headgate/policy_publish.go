@@ -254,9 +254,10 @@ func (c *policyPublishCmd) draft(ctx context.Context, at publishing, o api.Optio
 	return at.told(ctx, report, out.Version)
 }
 
-// withOptions puts options into a body.
+// withOptions puts options into a body. What is confirmed always goes along, even
+// if it is nothing: whoever sits at a shell is asked for everything.
 func withOptions(body map[string]any, o api.Options) map[string]any {
-	body["note"] = o.Note
+	body["note"], body["confirm"] = o.Note, map[string]string{}
 	if len(o.Confirm) > 0 {
 		body["confirm"] = o.Confirm
 	}

@@ -12,7 +12,7 @@ import (
 // Options is how something is published.
 type Options struct {
 	Note       string            `json:"note,omitempty" maxLength:"2000"`
-	Confirm    map[string]string `json:"confirm,omitempty" doc:"By the code of each confirmation: the word that it asks for, or yes"`
+	Confirm    map[string]string `json:"confirm,omitempty" doc:"By the code of each confirmation: the word that it asks for, or yes. Left out, typed ones alone are asked for, and the others are in the answer's warnings; {} asks for all"`
 	Canary     *Canary           `json:"canary,omitempty" doc:"Few gateways first; all at once when left out"`
 	BreakGlass *BreakGlass       `json:"break_glass,omitempty" doc:"Without the approvals that it needs; somebody else reviews it afterwards"`
 }
@@ -33,7 +33,7 @@ type BreakGlass struct {
 }
 
 func (o Options) options() (console.PublishOptions, error) {
-	out := console.PublishOptions{Note: o.Note, Confirmed: o.Confirm}
+	out := console.PublishOptions{Note: o.Note, Confirmed: o.Confirm, ConfirmTypedOnly: o.Confirm == nil}
 	if o.BreakGlass != nil {
 		out.BreakGlass = &console.BreakGlass{Reason: o.BreakGlass.Reason, Password: o.BreakGlass.Password}
 	}
@@ -64,6 +64,8 @@ type Published struct {
 	Of          *int     `json:"of,omitempty" doc:"Gateways that are not gone; absent when that is unknown"`
 	AfterMS     *float64 `json:"after_ms,omitempty"`
 	Nacks       []NACK   `json:"nacks,omitempty" doc:"Gateways that refuse it, and why"`
+
+	Warnings []console.Confirmation `json:"warnings,omitempty" doc:"What a call with confirm would have been asked to confirm"`
 }
 
 type publishedOut struct {
@@ -126,7 +128,7 @@ func published(v console.Version, err error) (*publishedOut, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &publishedOut{Status: http.StatusOK, Body: Published{Version: v.Number, Digest: v.Digest}}, nil
+	return &publishedOut{Status: http.StatusOK, Body: Published{Version: v.Number, Digest: v.Digest, Warnings: v.Proof.Unconfirmed}}, nil
 }
 
 // followed waits, where that was asked for, until every gateway that the version

@@ -36,7 +36,7 @@ const passing = `tests:
 func TestAPI_R098_ACutByHalfIsConfirmedOrRefused(t *testing.T) {
 	t.Parallel()
 	_, owner, _ := published(t)
-	request := map[string]any{"document": free("10/minute, burst: 10"), "base_version": 1}
+	request := map[string]any{"document": free("10/minute, burst: 10"), "base_version": 1, "confirm": map[string]string{}}
 	p := obj(t, owner.JSON("POST", "/api/v1/policy/publish", body(t, request)), 422)
 	asked := p["confirmations"].([]any)
 	if p["code"] != "confirmation-required" || len(asked) != 1 || at(asked[0], "code") != "cut-half" || !strings.Contains(p["detail"].(string), "confirm.cut-half") {
@@ -51,6 +51,27 @@ func TestAPI_R098_ACutByHalfIsConfirmedOrRefused(t *testing.T) {
 	changes := v["changes"].([]any)
 	if len(confirmed) != 1 || at(confirmed[0], "code") != "cut-half" || at(changes[0], "risk") != "high" || at(changes[0], "impact", "tenants") != 1.0 {
 		t.Errorf("version = %v", v)
+	}
+}
+
+// Programs that know of no confirmations publish on: they are told, and what has
+// to be typed they are asked for all the same.
+func TestAPI_R098_CallsWithoutConfirmAreWarnedAndAskedForTypedOnesAlone(t *testing.T) {
+	t.Parallel()
+	_, owner, _ := published(t)
+	v := obj(t, owner.JSON("POST", "/api/v1/policy/publish", body(t, map[string]any{"document": free("10/minute, burst: 10"), "base_version": 1})), 200)
+	warned, _ := v["warnings"].([]any)
+	if v["version"] != 2.0 || len(warned) != 1 || at(warned[0], "code") != "cut-half" || at(warned[0], "text") == "" {
+		t.Errorf("publish = %v", v)
+	}
+	unlimited := strings.Replace(free("10/minute, burst: 10"), "limits: [{name: requests, per: tenant, counts: requests, rate: 10/minute, burst: 10}]", "{}", 1)
+	if unlimited == free("10/minute, burst: 10") {
+		t.Fatalf("the document has no such limit: %s", unlimited)
+	}
+	p := obj(t, owner.JSON("POST", "/api/v1/policy/publish", body(t, map[string]any{"document": unlimited, "base_version": 2})), 422)
+	asked, _ := p["confirmations"].([]any)
+	if p["code"] != "confirmation-required" || len(asked) != 1 || at(asked[0], "code") != "no-limits" {
+		t.Errorf("problem = %v", p)
 	}
 }
 

@@ -195,6 +195,7 @@ func (a *API) schedule(ctx context.Context, in *scheduleIn) (*Body[Schedule], er
 	if err != nil {
 		return nil, err
 	}
+	o.ConfirmTypedOnly = false // nobody is there to read warnings when its time comes
 	s, err := a.Policies.ScheduleDraft(ctx, actorOf(ctx), in.Draft, etag, in.Body.At, o)
 	if err != nil {
 		return nil, err
