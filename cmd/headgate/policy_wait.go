@@ -61,7 +61,7 @@ func (p publishing) wait(ctx context.Context, version int64) (out api.Publicatio
 	defer cancel()
 	for over := time.After(p.flags.Timeout); ; {
 		err = p.client.do(ctx, http.MethodGet, fmt.Sprintf("/api/v1/policy/versions/%d/publication", version), nil, &out)
-		if err != nil || out.Known && out.On+len(out.Nacks) >= out.Of {
+		if err != nil || out.Known && out.On+out.OnTrial+len(out.Nacks) >= out.Of {
 			return out, err
 		}
 		select {
