@@ -17,6 +17,8 @@ const (
 	pullFresh = 200 * time.Millisecond
 	// restamp is how old a stamp or a canary's record may be when it is given out.
 	restamp = 30 * time.Second
+	// countFresh is how old the number of replicas may be that one is told.
+	countFresh = time.Second
 )
 
 // Pull answers gateways that cannot reach Redis: it gives them the signed policy
@@ -31,6 +33,10 @@ type Pull struct {
 	answers map[string]*answer // by ETag: of the head, and of the head with its canary
 	stamp   string
 	stamped time.Time
+
+	counting   sync.Mutex // guards what follows
+	countedAt  time.Time  // of the machine's clock
+	live, rows int
 }
 
 // answer is one answer as it is sent.
@@ -159,21 +165,46 @@ func (s *Pull) answer(ctx context.Context, etag string, trial *Rollout) ([]byte,
 }
 
 // Beat takes a heartbeat of a replica that cannot reach Redis. It returns the
-// number of replicas that are not gone, as far as it is known.
+// number of replicas that are not gone, as far as it is known. It is
+// CodeUnavailable for a replica that nobody has heard of while there are too
+// many already: whoever has the token could make up any number of them.
 func (s *Pull) Beat(ctx context.Context, h policy.Heartbeat) (live int, err error) {
 	if problem := beatProblem(h); problem != "" {
 		return 0, invalid(FieldError{Field: "id", Message: problem})
 	}
 	h.At = time.Time{}
 	err = s.d.Store.InTx(ctx, func(tx Tx) error {
-		if err := tx.PutBeats(ctx, BeatHTTPS, []Beat{{Heartbeat: h, Via: BeatHTTPS}}); err != nil {
+		var rows int
+		if live, rows, err = s.counted(ctx, tx); err != nil {
 			return err
 		}
-		beats, err := tx.Beats(ctx, GoneAfter, 2*maxRoster)
-		live = len(younger(ofBeats(beats)))
-		return err
+		if rows >= maxRoster {
+			known, err := tx.HasBeat(ctx, h.ID)
+			if err != nil {
+				return err
+			}
+			if !known {
+				return &Error{Code: CodeUnavailable, Public: "There are too many gateways to take another one.", RetryAfter: RetryLater}
+			}
+		}
+		return tx.PutBeats(ctx, BeatHTTPS, []Beat{{Heartbeat: h, Via: BeatHTTPS}})
 	})
-	return live, err
+	return max(live, 1), err
+}
+
+// counted is how many replicas and rows there were within the last second or
+// so. A fleet that lost Redis comes all at once: it must not be counted anew for
+// each.
+func (s *Pull) counted(ctx context.Context, tx Tx) (live, rows int, err error) {
+	s.counting.Lock()
+	defer s.counting.Unlock()
+	if !s.countedAt.IsZero() && time.Since(s.countedAt) < countFresh {
+		return s.live, s.rows, nil
+	}
+	if live, rows, err = tx.CountBeats(ctx, GoneAfter, rosterShown); err == nil {
+		s.live, s.rows, s.countedAt = live, rows, time.Now()
+	}
+	return live, rows, err
 }
 
 func beatProblem(h policy.Heartbeat) string {

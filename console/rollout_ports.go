@@ -60,6 +60,9 @@ type BeatRows interface {
 	// PutBeats writes those that are newer than what is there.
 	PutBeats(ctx context.Context, via string, beats []Beat) error
 	Beats(ctx context.Context, within time.Duration, limit int) ([]Beat, error)
+	// CountBeats counts replicas that were heard of within one time, and rows within another one.
+	CountBeats(ctx context.Context, within, held time.Duration) (live, rows int, err error)
+	HasBeat(ctx context.Context, id string) (bool, error)
 	DeleteOldBeats(ctx context.Context, older time.Duration) error
 }
 

@@ -108,6 +108,15 @@ func (t tx) Beats(ctx context.Context, within time.Duration, limit int) ([]conso
 	return out, nil
 }
 
+// CountBeats implements console.BeatRows.
+func (t tx) CountBeats(ctx context.Context, within, held time.Duration) (live, rows int, err error) {
+	r, err := t.q.CountBeats(ctx, gen.CountBeatsParams{WithinMs: within.Milliseconds(), HeldMs: held.Milliseconds()})
+	return int(r.Live), int(r.Held), err
+}
+
+// HasBeat implements console.BeatRows.
+func (t tx) HasBeat(ctx context.Context, id string) (bool, error) { return t.q.HasBeat(ctx, id) }
+
 // DeleteOldBeats implements console.BeatRows.
 func (t tx) DeleteOldBeats(ctx context.Context, older time.Duration) error {
 	return t.q.DeleteOldBeats(ctx, older.Milliseconds())

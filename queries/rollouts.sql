@@ -38,9 +38,18 @@ ON CONFLICT (id, via) DO UPDATE SET boot = excluded.boot, beat = excluded.beat, 
 WHERE b.seen_at <= excluded.seen_at;
 
 -- name: ListBeats :many
--- Of replicas that were heard of within so many ms, with their age in ms.
+-- Of replicas that were heard of within so many ms, the last first, with their age in ms.
 SELECT id, via, beat, (extract(epoch FROM clock_timestamp() - seen_at) * 1000)::bigint AS age_ms
-FROM gateway_beats WHERE seen_at > clock_timestamp() - make_interval(secs => sqlc.arg('within_ms')::bigint / 1000.0) ORDER BY id, via LIMIT @max_rows;
+FROM gateway_beats WHERE seen_at > clock_timestamp() - make_interval(secs => sqlc.arg('within_ms')::bigint / 1000.0) ORDER BY seen_at DESC, id, via LIMIT @max_rows;
+
+-- name: CountBeats :one
+-- Replicas that were heard of within so many ms, and rows within so many more.
+SELECT count(DISTINCT id) FILTER (WHERE seen_at > clock_timestamp() - make_interval(secs => sqlc.arg('within_ms')::bigint / 1000.0))::bigint AS live,
+  count(*)::bigint AS held
+FROM gateway_beats WHERE seen_at > clock_timestamp() - make_interval(secs => sqlc.arg('held_ms')::bigint / 1000.0);
+
+-- name: HasBeat :one
+SELECT EXISTS (SELECT 1 FROM gateway_beats WHERE id = @id);
 
 -- name: DeleteOldBeats :exec
 DELETE FROM gateway_beats WHERE seen_at < clock_timestamp() - make_interval(secs => sqlc.arg('older_ms')::bigint / 1000.0);

@@ -10,6 +10,30 @@ import (
 	"time"
 )
 
+const countBeats = `-- name: CountBeats :one
+SELECT count(DISTINCT id) FILTER (WHERE seen_at > clock_timestamp() - make_interval(secs => $1::bigint / 1000.0))::bigint AS live,
+  count(*)::bigint AS held
+FROM gateway_beats WHERE seen_at > clock_timestamp() - make_interval(secs => $2::bigint / 1000.0)
+`
+
+type CountBeatsParams struct {
+	WithinMs int64
+	HeldMs   int64
+}
+
+type CountBeatsRow struct {
+	Live int64
+	Held int64
+}
+
+// Replicas that were heard of within so many ms, and rows within so many more.
+func (q *Queries) CountBeats(ctx context.Context, arg CountBeatsParams) (CountBeatsRow, error) {
+	row := q.db.QueryRow(ctx, countBeats, arg.WithinMs, arg.HeldMs)
+	var i CountBeatsRow
+	err := row.Scan(&i.Live, &i.Held)
+	return i, err
+}
+
 const deleteOldBeats = `-- name: DeleteOldBeats :exec
 DELETE FROM gateway_beats WHERE seen_at < clock_timestamp() - make_interval(secs => $1::bigint / 1000.0)
 `
@@ -124,6 +148,17 @@ func (q *Queries) GetVersionMark(ctx context.Context, number int64) (GetVersionM
 	return i, err
 }
 
+const hasBeat = `-- name: HasBeat :one
+SELECT EXISTS (SELECT 1 FROM gateway_beats WHERE id = $1)
+`
+
+func (q *Queries) HasBeat(ctx context.Context, id string) (bool, error) {
+	row := q.db.QueryRow(ctx, hasBeat, id)
+	var exists bool
+	err := row.Scan(&exists)
+	return exists, err
+}
+
 const highestVersion = `-- name: HighestVersion :one
 SELECT coalesce(max(number), 0)::bigint AS number FROM policy_versions
 `
@@ -174,7 +209,7 @@ func (q *Queries) InsertRollout(ctx context.Context, arg InsertRolloutParams) er
 
 const listBeats = `-- name: ListBeats :many
 SELECT id, via, beat, (extract(epoch FROM clock_timestamp() - seen_at) * 1000)::bigint AS age_ms
-FROM gateway_beats WHERE seen_at > clock_timestamp() - make_interval(secs => $1::bigint / 1000.0) ORDER BY id, via LIMIT $2
+FROM gateway_beats WHERE seen_at > clock_timestamp() - make_interval(secs => $1::bigint / 1000.0) ORDER BY seen_at DESC, id, via LIMIT $2
 `
 
 type ListBeatsParams struct {
@@ -189,7 +224,7 @@ type ListBeatsRow struct {
 	AgeMs int64
 }
 
-// Of replicas that were heard of within so many ms, with their age in ms.
+// Of replicas that were heard of within so many ms, the last first, with their age in ms.
 func (q *Queries) ListBeats(ctx context.Context, arg ListBeatsParams) ([]ListBeatsRow, error) {
 	rows, err := q.db.Query(ctx, listBeats, arg.WithinMs, arg.MaxRows)
 	if err != nil {

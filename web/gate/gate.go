@@ -25,8 +25,9 @@ const (
 	// MinToken is the shortest token, in characters: it stands against guessing
 	// by itself.
 	MinToken = 32
-	// maxBeat bounds a heartbeat, in bytes.
-	maxBeat = 16 << 10
+	// maxBeat bounds a heartbeat, in bytes: they are some hundreds, and up to 4 Ki
+	// with the reason for a refusal.
+	maxBeat = 8 << 10
 	// maxAtOnce bounds the requests that are answered at once.
 	maxAtOnce = 64
 	// stampHeader carries the stamp, also when the policy has not changed.
