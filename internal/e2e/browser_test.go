@@ -160,7 +160,8 @@ func (p *Page) Becomes(expression string) {
 	for {
 		_, err := chromedp.Run(p.ctx, chromedp.Poll[bool]("!!("+expression+")", chromedp.WithPollingTimeout(time.Until(deadline))))
 		// A page that is being replaced takes the script's context with it.
-		if err != nil && strings.Contains(err.Error(), "context") && p.ctx.Err() == nil && time.Now().Before(deadline) {
+		replaced := err != nil && (strings.Contains(err.Error(), "context") || strings.Contains(err.Error(), "navigated"))
+		if replaced && p.ctx.Err() == nil && time.Now().Before(deadline) {
 			continue
 		}
 		p.must(err, "wait for "+expression)

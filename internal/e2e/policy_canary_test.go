@@ -30,19 +30,24 @@ func TestPolicy_R18_CanaryNamesItsReplicaStopsByItselfAndIsPromoted(t *testing.T
 // beginsOnOne publishes by the page to one gateway first and returns its place.
 func beginsOnOne(t *testing.T, d *Demo, p *Page, ids []string) int {
 	t.Helper()
-	draft := p.NewDraft("much less for pro")
-	p.SavePart(draft, "plan/pro", map[string]string{"l0-count": "10", "l0-unit": "hour", "l0-burst": "1"})
+	// A limit of its own, so that nothing but the canary draws from its buckets:
+	// lower numbers for a limit that all have would be felt by the others too.
+	draft := p.NewDraft("hardly anything")
+	p.Go(draft + "/parts/route/everything-else")
+	p.Submit(`#part button[value="add-limit"]`)
+	p.Fill(map[string]string{"l0-name": "strict", "l0-count": "1", "l0-unit": "hour", "l0-burst": "1"})
+	p.Submit("#part button.primary")
 	p.Go(draft + "/review")
+	p.Says("tighter")
 	p.Press(`#publish details:has([name="count"]) > summary`)
 	p.setIn("#publish ", "note", "on trial")
 	p.Fill(map[string]string{"strategy": "count", "count": "1", "hold": "1m", "promote": "no", "rise": "10"})
-	p.confirmAll()
 	p.Shots("canary-form")
 	p.Submit(`#publish button[value="publish"]`)
 	if got := p.Path(); got != "/policy/versions/2" {
 		t.Fatalf("publishing led to %s: %s", got, p.said("main"))
 	}
-	p.Says("1 of 1 canary gateway enforce v2")
+	p.Says("1 of 1 canary gateway enforces v2")
 	at := -1
 	eventually(t, startWithin, "one gateway enforces v2", func() error {
 		at = -1
@@ -115,7 +120,7 @@ func stopsByItself(t *testing.T, d *Demo, p *Page, at int) {
 		return nil
 	})
 	for i := range d.Gateways {
-		if i != at && refused[i]*4 > sent[i] {
+		if i != at && refused[i] > 0 {
 			t.Errorf("gateway %d, which is no canary, refused %d of %d", i+1, refused[i], sent[i])
 		}
 	}
@@ -148,7 +153,7 @@ func promoted(t *testing.T, d *Demo, p *Page) {
 	d.MustAPI(http.StatusOK, http.MethodPost, "/api/v1/policy/publish", map[string]any{"document": doc, "base_version": head["version"], "note": "harmless",
 		"canary": map[string]any{"count": 1, "hold": "10s"}})
 	p.Go("/policy/versions/4")
-	p.Says("1 of 1 canary gateway enforce v4")
+	p.Says("1 of 1 canary gateway enforces v4")
 	promote := `form[action$="/promote"] button`
 	p.Submit(promote)
 	p.Says("may be promoted from")
