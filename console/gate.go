@@ -71,7 +71,9 @@ func (s *Policies) pass(ctx context.Context, tx Tx, g gate) (Proof, error) {
 		if err != nil && !IsNotFound(err) {
 			return proof, err
 		}
-		proof.Trial = t.ID
+		if t.State == TrialDone && t.Against == g.head.Number { // another one says nothing of this publication
+			proof.Trial = t.ID
+		}
 	}
 	return proof, nil
 }

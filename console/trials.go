@@ -2,6 +2,7 @@ package console
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"sync"
 	"sync/atomic"
@@ -235,8 +236,29 @@ func (s *Policies) compare(ctx context.Context, job trialJob) (decisionlog.Compa
 	if sampled, ok := inner.(interface{ Sample() uint32 }); ok {
 		log = sampledLog{liveLog{inner, job.Against}, sampled}
 	}
-	return s.d.Prover.Compare(ctx, job.live, job.draft, log, s.tenantsFor(ctx), func(done float64) { s.trials.see(job.ID, done) })
+	result, err := s.d.Prover.Compare(ctx, job.live, job.draft, log, s.tenantsFor(ctx), func(done float64) { s.trials.see(job.ID, done) })
+	if note := untried(job.Trial, result); note != "" {
+		result.Notes = append([]string{note}, result.Notes...)
+	}
+	return result, err
 }
+
+// untried says what of the time that was asked for the log has nothing of. The
+// numbers alone would read as if nothing changed.
+func untried(t Trial, c decisionlog.Comparison) string {
+	if c.Entries == 0 {
+		return "The log has no decisions of this time that could be replayed: nothing was tried, and these numbers say nothing."
+	}
+	before, after := time.UnixMicro(c.From).Sub(t.From), t.To.Sub(time.UnixMicro(c.To))
+	if c.From == 0 || (before+after)*untriedShare <= t.To.Sub(t.From) {
+		return ""
+	}
+	at := func(micros int64) string { return time.UnixMicro(micros).UTC().Format(time.RFC3339) }
+	return fmt.Sprintf("The log has decisions from %s to %s alone: the rest of the time that was asked for was not tried.", at(c.From), at(c.To))
+}
+
+// untriedShare is of the time that was asked for how small a part may lack without a word.
+const untriedShare = 10
 
 // beat writes of each simulation here that it lives, and how far it is.
 func (s *Policies) beat(ctx context.Context) {

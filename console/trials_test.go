@@ -222,3 +222,53 @@ func TestTrials_AreRefusedForWhatCannotBeTried(t *testing.T) {
 		t.Fatalf("list %+v (%v)", list, err)
 	}
 }
+
+// A simulation on nothing must not read as if nothing changed.
+func TestTrials_SayWhichPartOfTheTimeWasNotTried(t *testing.T) {
+	t.Parallel()
+	var answer decisionlog.Comparison
+	e, d := trying(t, func(context.Context, console.Log, func(float64)) (decisionlog.Comparison, error) { return answer, nil })
+	run(t, e.policies.RunTrials)
+	to := e.clock.now()
+	from := to.Add(-time.Hour)
+	for _, c := range []struct {
+		entries     int64
+		first, last time.Duration // after the beginning
+		want        string
+	}{
+		{0, 0, 0, "nothing was tried"},
+		{5, 0, time.Hour, ""},
+		{5, 2 * time.Minute, 58 * time.Minute, ""},
+		{5, 50 * time.Minute, time.Hour, "was not tried"},
+		{5, 0, 10 * time.Minute, "was not tried"},
+	} {
+		answer = decisionlog.Comparison{Entries: c.entries, From: from.Add(c.first).UnixMicro(), To: from.Add(c.last).UnixMicro()}
+		tr, err := e.policies.StartTrial(e.ctx, owner, d.ID, from, to)
+		if err != nil {
+			t.Fatal(err)
+		}
+		waitFor(t, "its end", func() bool { return e.trial(t, tr.ID).State == console.TrialDone })
+		if got := strings.Join(e.trial(t, tr.ID).Result.Notes, " "); (c.want == "") != (got == "") || !strings.Contains(got, c.want) {
+			t.Errorf("%d entries from %v to %v: notes %q", c.entries, c.first, c.last, got)
+		}
+	}
+}
+
+func TestTrials_AgainstAnotherVersionAreNoProof(t *testing.T) {
+	t.Parallel()
+	e, d := trying(t, func(context.Context, console.Log, func(float64)) (decisionlog.Comparison, error) {
+		return decisionlog.Comparison{}, nil
+	})
+	run(t, e.policies.RunTrials)
+	tr := e.started(t, d.ID)
+	waitFor(t, "its end", func() bool { return e.trial(t, tr.ID).State == console.TrialDone })
+	e.publish(t, "90", 1)
+	d, err := e.policies.RebaseDraft(e.ctx, owner, d.ID, d.ETag)
+	if err != nil {
+		t.Fatal(err)
+	}
+	v, err := e.policies.PublishDraft(e.ctx, owner, d.ID, d.ETag, console.PublishOptions{Confirmed: map[string]string{"cut-half": "yes"}})
+	if err != nil || v.Proof.Trial != "" {
+		t.Fatalf("v%d rests on %q, which compared with v%d (%v)", v.Number, v.Proof.Trial, tr.Against, err)
+	}
+}
