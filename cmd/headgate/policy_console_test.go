@@ -350,6 +350,7 @@ func TestPolicySimulate_TellsWhoWouldBeRefused(t *testing.T) {
 	if err := json.Unmarshal([]byte(out), &got); err != nil || got.Result == nil || got.Result.NewlyRefused.Requests != 10 {
 		t.Errorf("%v: %s", err, out)
 	}
+	d.ends(1, []string{"simulate", d.file, "--max-refused=10", "--from=2001-01-01T00:00:00Z", "--to=2001-01-02T00:00:00Z"}, "nothing was tried")
 	d.ends(2, []string{"simulate", d.file, "--last=300h"}, "At most 7 days")
 	d.ends(1, []string{"simulate", d.file, "--to=yesterday"}, "--to: must be a time", "--from: is needed")
 	release := d.w.Decisions.Hold()

@@ -109,6 +109,8 @@ func (c *policySimulateCmd) verdict(t api.Trial) error {
 	switch {
 	case t.State != "done" || t.Result == nil:
 		return errors.New(t.Problem)
+	case c.MaxRefused >= 0 && t.Result.Entries == 0:
+		return errors.New("the log has no decisions of this time: nothing was tried")
 	case c.MaxRefused >= 0 && t.Result.NewlyRefused.Requests > c.MaxRefused:
 		return problemsError("%d requests would be newly refused, and at most %d are asked for", t.Result.NewlyRefused.Requests, c.MaxRefused)
 	}
