@@ -9,7 +9,8 @@ local head, canary = KEYS[1], KEYS[2]
 local version = tonumber(ARGV[1])
 local now, bodies
 if redis.call('TYPE', head).ok == 'hash' then
-  now, bodies = number(redis.call('HGET', head, 'version')), redis.call('HGET', head, 'bodies')
+  now = number(redis.call('HGET', head, 'version'))
+  bodies = redis.call('HSTRLEN', head, 'bodies') <= 256 and redis.call('HGET', head, 'bodies')
 end
 if now and now >= version then
   return 'went-back'
@@ -23,7 +24,8 @@ local other = number(held[1])
 if other and other > version then
   return 'went-back'
 end
-local whole = redis.call('TYPE', KEYS[3]).ok == 'string' and redis.call('GET', KEYS[3]) == ARGV[4]
+local whole = redis.call('TYPE', KEYS[3]).ok == 'string' and redis.call('STRLEN', KEYS[3]) == #ARGV[4] and
+  redis.call('GET', KEYS[3]) == ARGV[4]
 if other == version and whole and held[2] == ARGV[3] and redis.call('HGET', canary, 'record') == ARGV[2] then
   return 'same'
 end

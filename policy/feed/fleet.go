@@ -19,7 +19,7 @@ import (
 // is the time of the last one by Redis' clock. What cannot be read as a
 // heartbeat is logged and left out.
 func (p *Publisher) Replicas(ctx context.Context) ([]policy.Heartbeat, error) {
-	index, err := p.cfg.Client.ZRangeWithScores(ctx, p.keys.replicaIndex(), -maxReplicas, -1).Result()
+	index, err := rosterScript.Run(ctx, p.cfg.Client, []string{p.keys.replicaIndex()}, maxReplicas, maxReplicaID).StringSlice()
 	if err != nil {
 		return nil, fmt.Errorf("list replicas: %w", err)
 	}
@@ -27,23 +27,22 @@ func (p *Publisher) Replicas(ctx context.Context) ([]policy.Heartbeat, error) {
 		return nil, nil
 	}
 	pipe := p.cfg.Client.Pipeline()
-	gets := make([]*redis.StringCmd, len(index))
-	for i, z := range index {
-		id, _ := z.Member.(string)
-		gets[i] = pipe.GetRange(ctx, p.keys.replica(id), 0, maxHeartbeat-1)
+	gets := make([]*redis.StringCmd, len(index)/2)
+	for i := range gets {
+		gets[i] = pipe.GetRange(ctx, p.keys.replica(index[2*i]), 0, maxHeartbeat-1)
 	}
 	if _, err := pipe.Exec(ctx); err != nil && !isReply(err) {
 		return nil, fmt.Errorf("read heartbeats: %w", err)
 	}
-	out := make([]policy.Heartbeat, 0, len(index))
-	for i, z := range index {
-		id, _ := z.Member.(string)
-		h, err := decodeHeartbeat(id, gets[i])
+	out := make([]policy.Heartbeat, 0, len(gets))
+	for i, get := range gets {
+		id := index[2*i]
+		h, err := decodeHeartbeat(id, get)
 		if err != nil {
 			p.cfg.Log.WarnContext(ctx, "unreadable heartbeat", "replica", id, "error", err)
 			continue
 		}
-		h.At = time.UnixMilli(int64(z.Score)).UTC()
+		h.At = time.UnixMilli(number(index[2*i+1])).UTC()
 		out = append(out, h)
 	}
 	return out, nil

@@ -16,7 +16,7 @@ local function endCanary(bodies)
   if number and number > tonumber(ARGV[1]) then
     return
   end
-  if number and not string.find(' ' .. bodies .. ' ', ' ' .. offered .. ' ', 1, true) then
+  if number and offered ~= ARGV[1] and not string.find(' ' .. bodies .. ' ', ' ' .. offered .. ' ', 1, true) then
     redis.call('DEL', ARGV[9] .. offered)
   end
   redis.call('DEL', KEYS[4])
@@ -25,8 +25,11 @@ local kind = redis.call('TYPE', head).ok
 if kind ~= 'hash' and kind ~= 'none' then
   redis.call('DEL', head)
 end
-if kind == 'hash' and redis.call('HSTRLEN', head, 'epoch') > 256 then
-  redis.call('HDEL', head, 'epoch')
+-- What is longer than a console writes is gone over no further.
+for _, field in ipairs({ 'epoch', 'bodies' }) do
+  if kind == 'hash' and redis.call('HSTRLEN', head, field) > 256 then
+    redis.call('HDEL', head, field)
+  end
 end
 local held = redis.call('HMGET', head, 'version', 'digest', 'signer', 'signature', 'bodies')
 local version = tonumber(ARGV[1])
@@ -49,7 +52,8 @@ end
 if now and now == version then
   if held[2] == ARGV[2] then
     -- The same again: only what was lost or signed anew is written.
-    local whole = redis.call('TYPE', KEYS[2]).ok == 'string' and redis.call('GET', KEYS[2]) == ARGV[7]
+    local whole = redis.call('TYPE', KEYS[2]).ok == 'string' and
+      redis.call('STRLEN', KEYS[2]) == #ARGV[7] and redis.call('GET', KEYS[2]) == ARGV[7]
     if whole and held[3] == ARGV[4] and held[4] == ARGV[5] then
       endCanary(held[5] or '')
       return 'same'

@@ -87,16 +87,16 @@ func (p *Publisher) State(ctx context.Context) (policy.FeedState, error) {
 	if err != nil {
 		return policy.FeedState{}, fmt.Errorf("read feed state: %w", err)
 	}
-	directory, err := p.cfg.Client.HMGet(ctx, p.keys.directoryHead(), "epoch", "seq", "servers").Result()
-	if err != nil && !isReply(err) {
-		return policy.FeedState{}, fmt.Errorf("read feed state: %w", err)
+	directory, err := placeScript.RunRO(ctx, p.cfg.Client, []string{p.keys.directoryHead()}).StringSlice()
+	if err != nil || len(directory) != 3 {
+		return policy.FeedState{}, fmt.Errorf("read place of the directory, %d values: %w", len(directory), err)
 	}
 	s := policy.FeedState{
 		PolicyEpoch: h.epoch,
 		Version:     h.offer.Version,
 		Digest:      h.offer.Digest,
-		Directory:   policy.Place{Epoch: text(directory, 0), Seq: number(text(directory, 1))},
-		Compared:    text(directory, 2),
+		Directory:   policy.Place{Epoch: directory[0], Seq: number(directory[1])},
+		Compared:    directory[2],
 		CanaryTag:   tag,
 	}
 	canary, _, _ := strings.Cut(tag, "-")
@@ -147,15 +147,6 @@ func (p *Publisher) bodyMissing(ctx context.Context, version int64) (bool, error
 		return false, fmt.Errorf("look for body of version %d: %w", version, err)
 	}
 	return n == 0, nil
-}
-
-// text is one value of an HMGET, "" when the field is absent.
-func text(values []any, i int) string {
-	if i < len(values) {
-		s, _ := values[i].(string)
-		return s
-	}
-	return ""
 }
 
 // number is 0 for a text that is no number.

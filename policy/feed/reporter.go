@@ -20,6 +20,7 @@ const (
 	usageBytes      = 63 << 20 // with the entry that is not counted, below 64 MiB
 	maxHeartbeat    = 16 << 10
 	maxReplicas     = 5000
+	maxReplicaID    = 64 // bytes
 	usagePerRequest = 500
 )
 

@@ -7,6 +7,10 @@ import (
 )
 
 var (
+	//go:embed place.lua
+	placeSource string
+	//go:embed roster.lua
+	rosterSource string
 	//go:embed publish.lua
 	publishSource string
 	//go:embed canary.lua
@@ -40,6 +44,8 @@ var (
 //
 //nolint:gochecknoglobals // embedded text with its hash; nothing writes to it
 var (
+	placeScript   = redis.NewScript(placeSource)
+	rosterScript  = redis.NewScript(rosterSource)
 	publishScript = redis.NewScript(publishSource)
 	canaryScript  = redis.NewScript(canarySource)
 	recordScript  = redis.NewScript(recordSource)
