@@ -116,6 +116,7 @@ type answers struct {
 
 // caller asks one replica after the other at random for everything, ends what it holds
 // and settles what it used.
+//
 //nolint:contextcheck // a door ends requests whose callers have left
 func (w *answers) caller(ctx context.Context, t *testing.T, seed uint64, gateways []*gateway.Gateway) {
 	rnd := rand.New(rand.NewPCG(seed, 5))
@@ -160,7 +161,7 @@ func (w *answers) count(ctx context.Context, t *testing.T, rnd *rand.Rand, gatew
 	switch token := v.Lease; {
 	case v.Route.Name == "slots":
 		w.ends.Add(1)
-		time.Sleep(time.Duration(rnd.IntN(2000)) * time.Microsecond) // the request takes its time
+		<-time.After(time.Duration(rnd.IntN(2000)) * time.Microsecond) // the request takes its time
 		if token == "" {
 			v.End()
 		} else if err := other.Release(ctx, token); err != nil {
@@ -257,11 +258,12 @@ func (w *loggedWorld) traffic(t *testing.T, url string) *answers {
 		})
 	}
 	for _, g := range gateways {
-		for deadline := time.Now().Add(time.Minute); len(g.Unready()) > 0; time.Sleep(5 * time.Millisecond) {
-			if time.Now().After(deadline) {
-				t.Fatalf("a gateway is not ready: %v", g.Unready())
+		eventually(t, time.Minute, "a gateway is ready", func() error {
+			if why := g.Unready(); len(why) > 0 {
+				return fmt.Errorf("not yet: %v", why)
 			}
-		}
+			return nil
+		})
 	}
 	seen := &answers{}
 	var callers sync.WaitGroup
