@@ -280,7 +280,7 @@ func DraftIndex(p DraftIndexProps) templ.Component {
 							}
 							return nil
 						})
-						templ_7745c5c3_Err = ui.Table("Parts and what they say", []ui.Col{{Label: "Part"}, {Label: "What it says"}}).Render(templ.WithChildren(ctx, templ_7745c5c3_Var10), templ_7745c5c3_Buffer)
+						templ_7745c5c3_Err = ui.Cards("Parts and what they say", []ui.Col{{Label: "Part"}, {Label: "What it says"}}).Render(templ.WithChildren(ctx, templ_7745c5c3_Var10), templ_7745c5c3_Buffer)
 						if templ_7745c5c3_Err != nil {
 							return templ_7745c5c3_Err
 						}

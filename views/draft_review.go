@@ -87,6 +87,14 @@ type ScheduleRow struct {
 	Suspended string
 }
 
+// due says that it is to come, or that its time went by while it was suspended.
+func (r ScheduleRow) due(now time.Time) string {
+	if r.At.Before(now) {
+		return "Was to be published"
+	}
+	return "To be published"
+}
+
 // RolloutRow is a canary in a few words.
 type RolloutRow struct {
 	URL  string

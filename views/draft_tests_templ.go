@@ -500,7 +500,7 @@ func testResults(p DraftTestsProps) templ.Component {
 				}
 				return nil
 			})
-			templ_7745c5c3_Err = ui.Table("Results of the tests", []ui.Col{{Label: "Test"}, {Label: "Result"}, {Label: "What came"}}).Render(templ.WithChildren(ctx, templ_7745c5c3_Var16), templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = ui.Cards("Results of the tests", []ui.Col{{Label: "Test"}, {Label: "Result"}, {Label: "What came"}}).Render(templ.WithChildren(ctx, templ_7745c5c3_Var16), templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}

@@ -83,6 +83,13 @@ func liveName(head int64) string {
 	return "v" + v(head)
 }
 
+func quoted(note string) string {
+	if note == "" {
+		return ""
+	}
+	return "“" + note + "”"
+}
+
 func noted(note string) string {
 	if note == "" {
 		return ""

@@ -263,14 +263,14 @@ func Versions(p VersionsProps) templ.Component {
 							if templ_7745c5c3_Err != nil {
 								return templ_7745c5c3_Err
 							}
-							templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 16, "</td><td class=\"mono\" title=\"")
+							templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 16, "</td><td class=\"mono\" data-label=\"digest\" title=\"")
 							if templ_7745c5c3_Err != nil {
 								return templ_7745c5c3_Err
 							}
 							var templ_7745c5c3_Var14 string
 							templ_7745c5c3_Var14, templ_7745c5c3_Err = templruntime.NewAttributeExpression(r.Digest).Resolve(ctx)
 							if templ_7745c5c3_Err != nil {
-								return templ.Error{Err: templ_7745c5c3_Err, FileName: `policy_versions.templ`, Line: 53, Col: 40}
+								return templ.Error{Err: templ_7745c5c3_Err, FileName: `policy_versions.templ`, Line: 53, Col: 60}
 							}
 							_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ_7745c5c3_Var14)
 							if templ_7745c5c3_Err != nil {
@@ -283,7 +283,7 @@ func Versions(p VersionsProps) templ.Component {
 							var templ_7745c5c3_Var15 string
 							templ_7745c5c3_Var15, templ_7745c5c3_Err = templ.JoinStringErrs(ui.ShortDigest(r.Digest))
 							if templ_7745c5c3_Err != nil {
-								return templ.Error{Err: templ_7745c5c3_Err, FileName: `policy_versions.templ`, Line: 53, Col: 69}
+								return templ.Error{Err: templ_7745c5c3_Err, FileName: `policy_versions.templ`, Line: 53, Col: 89}
 							}
 							_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var15))
 							if templ_7745c5c3_Err != nil {
@@ -311,7 +311,7 @@ func Versions(p VersionsProps) templ.Component {
 								if templ_7745c5c3_Err != nil {
 									return templ_7745c5c3_Err
 								}
-								if p.CanPublish && r.Canary != "running" {
+								if p.CanPublish && (r.Canary == "" || r.Canary == "promoted") {
 									templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 21, "· <a href=\"")
 									if templ_7745c5c3_Err != nil {
 										return templ_7745c5c3_Err
@@ -338,7 +338,7 @@ func Versions(p VersionsProps) templ.Component {
 						}
 						return nil
 					})
-					templ_7745c5c3_Err = ui.Table("Published versions", []ui.Col{{Label: "Version"}, {Label: "What"}, {Label: "Note"}, {Label: "Author, approved by"}, {Label: "Published"}, {Label: "Digest"}, {Label: ""}}).Render(templ.WithChildren(ctx, templ_7745c5c3_Var7), templ_7745c5c3_Buffer)
+					templ_7745c5c3_Err = ui.Cards("Published versions", []ui.Col{{Label: "Version"}, {Label: "What"}, {Label: "Note"}, {Label: "Author, approved by"}, {Label: "Published"}, {Label: "Digest"}, {Label: ""}}).Render(templ.WithChildren(ctx, templ_7745c5c3_Var7), templ_7745c5c3_Buffer)
 					if templ_7745c5c3_Err != nil {
 						return templ_7745c5c3_Err
 					}

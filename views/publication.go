@@ -89,9 +89,17 @@ type CanaryProps struct {
 	Plan                     string // "2 gateways for at least 5 minutes, then promoted by itself"
 	Guards                   string
 	Replicas                 []string
-	Left                     string // until it may be promoted; "" when it may
+	Left                     string // when it may be promoted: "from 15:04:05 UTC on, in 2 min"; "" when it may
 	Ended                    string // "stopped by headgate after 12 s: …"
 	Form                     *form.Form
+}
+
+// others says what the gateways without the canary do, or did while it ran.
+func (c CanaryProps) others() string {
+	if c.State == "running" {
+		return "enforce"
+	}
+	return "enforced"
 }
 
 // PublicationProps says which gateways enforce a version.
@@ -140,7 +148,20 @@ func (p PublicationProps) Line() string {
 	if p.Canary && p.Of == 1 {
 		verb = " enforces v"
 	}
-	return strconv.Itoa(p.On) + who + verb + v(p.Version)
+	line := strconv.Itoa(p.own()) + who + verb + v(p.Version)
+	if ahead := p.On - p.own(); ahead > 0 {
+		line += ", " + strconv.Itoa(ahead) + " a later version"
+	}
+	return line
+}
+
+// own is how many enforce this very version. Of one in force that is not all
+// that are on it: a canary of the next is ahead.
+func (p PublicationProps) own() int {
+	if p.Canary || p.history() {
+		return p.On
+	}
+	return p.On - p.Overtook
 }
 
 func (p PublicationProps) tone() string {
@@ -170,14 +191,14 @@ func (p PublicationProps) share() int {
 	if p.Of == 0 {
 		return 0
 	}
-	return 100 * p.On / p.Of
+	return 100 * p.own() / p.Of
 }
 
 func (p PublicationProps) ring() string {
 	if p.Of == 0 && !p.Known {
 		return "?"
 	}
-	return strconv.Itoa(p.On) + "/" + strconv.Itoa(p.Of)
+	return strconv.Itoa(p.own()) + "/" + strconv.Itoa(p.Of)
 }
 
 // PublicationRow is one gateway and what it makes of a version.

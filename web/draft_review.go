@@ -94,6 +94,9 @@ func (s *Server) putApprovals(r *http.Request, p *views.DraftReviewProps, ready 
 	switch {
 	case !me.Role.Can(console.PermApprove):
 	case slices.Contains(ready.Writers, me.ID):
+		if len(ready.Needed) == 0 {
+			return // nothing is missing, so nothing has to be explained
+		}
 		p.WhyNot = "You wrote in this draft: somebody else has to approve it."
 	case p.Readable && ready.Report.OK():
 		p.CanApprove = true
@@ -198,7 +201,11 @@ func effectCounts(changes []console.RatedChange) string {
 	for _, x := range []struct{ effect, word string }{{policy.EffectTighter, "tighter"}, {policy.EffectLooser, "looser"},
 		{policy.EffectNewBucket, "with a full bucket"}, {policy.EffectNeutral, "that limit nobody"}} {
 		if n[x.effect] > 0 {
-			parts = append(parts, strconv.Itoa(n[x.effect])+" "+x.word)
+			word := x.word
+			if x.effect == policy.EffectNeutral && n[x.effect] == 1 {
+				word = "that limits nobody"
+			}
+			parts = append(parts, strconv.Itoa(n[x.effect])+" "+word)
 		}
 	}
 	return strings.Join(parts, ", ")

@@ -47,6 +47,7 @@ func (s *Server) renderSimulate(w http.ResponseWriter, r *http.Request, status i
 				return err
 			}
 			p.Trial = &props
+			continue // it stands above, where it goes on by itself
 		}
 		p.Earlier = append(p.Earlier, views.TrialRow{URL: trialURL(e.draft.ID, t.ID), State: t.State, Result: trialText(t), Author: t.Author,
 			From: t.From, To: t.To, At: t.At, Outdated: outdated(t, e.draft), Current: current})
@@ -124,7 +125,14 @@ func (s *Server) trialProps(r *http.Request, t console.Trial, d console.Draft) (
 }
 
 func outcome(c decisionlog.Change) views.OutcomeProps {
-	return views.OutcomeProps{Requests: ui.Int(c.Requests), Tenants: ui.Int(c.Tenants)}
+	return views.OutcomeProps{Requests: ui.Int(c.Requests), Tenants: tenantsOf(c.Tenants)}
+}
+
+func tenantsOf(n int64) string {
+	if n == 1 {
+		return "1 tenant"
+	}
+	return ui.Int(n) + " tenants"
 }
 
 func trialCell(row decisionlog.Row, largest int64, names map[string]string) views.TrialCell {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -72,7 +73,7 @@ func (s *Server) renderVersion(w http.ResponseWriter, r *http.Request, status in
 // of the one in force, what was in force before. A canary has its own button.
 func (s *Server) putRollback(ctx context.Context, p *views.VersionProps, n, head, want int64) {
 	switch {
-	case p.Version.Canary == "running":
+	case p.Version.Canary != "": // on trial, or stopped there: it was never in force everywhere
 		return
 	case want > 0:
 		p.RollbackTo = want
@@ -169,15 +170,29 @@ func canaryProps(ro console.Rollout, now time.Time, f *form.Form) *views.CanaryP
 	}
 	c := &views.CanaryProps{Version: ro.Version, Base: ro.Base, Successor: ro.Successor, State: string(ro.State), Replicas: ro.Replicas, Form: f,
 		Plan: fmt.Sprintf("%s for at least %s, %s. Begun %s by %s.", who, ui.Span(plan.Hold), then, ui.Ago(now, ro.StartedAt), ro.Author),
-		Guards: fmt.Sprintf("Stops by itself when one of them refuses the version, goes silent or degrades, or when refusals are up by %s of decisions against the others.",
-			ui.Percent(100*plan.MaxRefusedRise))}
-	if left := ro.StartedAt.Add(plan.Hold).Sub(now); left > 0 && ro.State == console.RolloutRunning {
-		c.Left = ui.Span(left)
+		Guards: fmt.Sprintf("Stops by itself when one of them refuses the version, goes silent or degrades, or when their share of refusals is %s above that of the others.",
+			points(plan.MaxRefusedRise))}
+	until := ro.StartedAt.Add(plan.Hold)
+	if left := until.Sub(now); left > 0 && ro.State == console.RolloutRunning {
+		c.Left = fmt.Sprintf("from %s UTC on, in %s", until.UTC().Format("15:04:05"), ui.Span(left))
 	}
 	if ro.EndedAt != nil {
-		c.Ended = fmt.Sprintf("%s by %s after %s: %s.", strings.ToUpper(string(ro.State[:1]))+string(ro.State[1:]), ro.By, ui.Span(ro.EndedAt.Sub(ro.StartedAt)), ro.EndReason)
+		c.Ended = fmt.Sprintf("%s by %s after %s", strings.ToUpper(string(ro.State[:1]))+string(ro.State[1:]), ro.By, ui.Span(ro.EndedAt.Sub(ro.StartedAt)))
+		if ro.EndReason != "" {
+			c.Ended += ": " + strings.TrimRight(ro.EndReason, ".")
+		}
+		c.Ended += "."
 	}
 	return c
+}
+
+// points words a difference of two shares, each of 1, in percentage points.
+func points(rise float64) string {
+	n := strconv.FormatFloat(100*rise, 'g', 4, 64)
+	if n == "1" {
+		return "1 point"
+	}
+	return n + " points"
 }
 
 func (s *Server) versionStatus(w http.ResponseWriter, r *http.Request) error {
