@@ -54,10 +54,8 @@ const (
 
 	maxBudget = 5 * time.Second
 
-	// DefaultDecisionLogRate is what a gateway logs where nobody says otherwise.
-	DefaultDecisionLogRate = 2000
-	maxDecisionLogRate     = 1_000_000
-	minToken               = 16 // characters
+	maxDecisionLogRate = 1_000_000
+	minToken           = 16 // characters
 )
 
 // Config is what a Gateway needs. Addresses are host:port; a port may be 0.
