@@ -63,7 +63,7 @@ func (r *Replay) price(in *Inbound, v *Verdict, computed bool) {
 
 // Replayer decides requests as a gateway does, by the same code, on a store and by a
 // clock of its caller's: for tests of a policy and for its simulation. Leased limits
-// are counted exactly and refusals are not remembered. It is for one goroutine.
+// are counted exactly, from the burst that they have in the store, and refusals are not remembered. It is for one goroutine.
 type Replayer struct {
 	g *Gateway
 	// forever is a budget that is never spent, made once: the parts of the gateway that
@@ -187,7 +187,8 @@ func (v *Verdict) Waits() (seconds, millis int64) {
 	return v.retryAfter(), v.retryAfterMillis()
 }
 
-// exactly is c without leases and without the limits that are left out.
+// exactly is c without leases, but with the bursts that leased limits have in the
+// store, which is all that gateways admit at once, and without the limits that are left out.
 func exactly(c *policy.Compiled, without func(string) bool) *policy.Compiled {
 	if without == nil {
 		without = func(string) bool { return false }
@@ -195,7 +196,9 @@ func exactly(c *policy.Compiled, without func(string) bool) *policy.Compiled {
 	limits := func(list []policy.CompiledLimit) []policy.CompiledLimit {
 		list = slices.DeleteFunc(slices.Clone(list), func(l policy.CompiledLimit) bool { return without(l.ID) })
 		for i := range list {
-			list[i].Leased = false
+			if l := &list[i]; l.Leased {
+				l.Leased, l.Numbers.Burst = false, l.Numbers.LeasedBurst()
+			}
 		}
 		return list
 	}

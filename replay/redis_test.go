@@ -223,3 +223,27 @@ func TestCompare_I09_TheLogOfRealGatewaysOnRedisDiffersInNothing(t *testing.T) {
 		t.Errorf("%v, %+v", err, got)
 	}
 }
+
+// A leased limit admits less at once than its burst says, for what is kept off it. A
+// test that passes must not promise what gateways refuse.
+func TestTest_LeasedLimitsAdmitNoMoreAtOnceThanARealGateway(t *testing.T) {
+	t.Parallel()
+	const doc = `
+apiVersion: headgate/v1
+global: {limits: [{name: all, per: global, rate: 7200/hour, burst: 100, sync: leased}]}
+routes: [{name: x, match: ["/"], identity: ip, motive: fairness, on_store_failure: {mode: closed}}]
+`
+	d := documentOf(t, doc)
+	suite := suiteOf(t, "tests: [{name: a, steps: [{send: 120, request: GET /x, expect: {refused_by: global.all}}]}]")
+	results, err := replay.Engine{}.Test(t.Context(), d, suite, nil)
+	if err != nil || !results[0].Passed {
+		t.Fatalf("%+v (%v)", results, err)
+	}
+	g := newReal(t, d, onRedis(t, testkit.Redis(t).URL), time.Now, nil)
+	began := time.Now()
+	got := sendReally(t, g, &suite.Tests[0], &suite.Tests[0].Steps[0])
+	refilled := int64(2*time.Since(began).Seconds()) + 1
+	if want := results[0].Steps[0].Admitted; want >= 100 || got.Admitted < want || got.Admitted > want+refilled {
+		t.Errorf("a gateway admits %d of 120 at once, the test says %d", got.Admitted, want)
+	}
+}

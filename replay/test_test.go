@@ -68,9 +68,9 @@ func TestTest_WhatHoldsPasses(t *testing.T) {
 			"send: 9, request: POST /graphql, query: '{search { id }}'", "request: POST /graphql, query: '{search { id }}', expect: {refused_by: 'route:graphql.points'}",
 			"request: POST /graphql, query: '{search {', expect: {refused_by: bad-query}",
 		}},
-		"leased limits count exactly": {"{plan: pro}", []string{"send: 51, request: POST /graphql, query: '{a}', expect: {refused_by: global.all, at: 51}"}},
-		"a user has its own":          {"{user: anna}", []string{"send: 4, request: GET /me, expect: {refused_by: 'route:me.each', at: 4, retry_in: 20m}"}},
-		"a user is needed":            {"{}", []string{"request: GET /me, expect: {refused_by: missing-credential}"}},
+		"leased limits admit what their bucket holds": {"{plan: pro}", []string{"send: 51, request: POST /graphql, query: '{a}', expect: {refused_by: global.all, at: 48}"}},
+		"a user has its own":                          {"{user: anna}", []string{"send: 4, request: GET /me, expect: {refused_by: 'route:me.each', at: 4, retry_in: 20m}"}},
+		"a user is needed":                            {"{}", []string{"request: GET /me, expect: {refused_by: missing-credential}"}},
 	} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
