@@ -113,6 +113,7 @@ type PublicationProps struct {
 	On, Of        int
 	Silent, Nacks int
 	Overtook      int           // of On: enforce a later version
+	OnTrial       int           // of Of: enforce the version on trial instead
 	After         time.Duration // until the last of them
 	Rows          []PublicationRow
 }
@@ -149,14 +150,17 @@ func (p PublicationProps) Line() string {
 		verb = " enforces v"
 	}
 	line := strconv.Itoa(p.own()) + who + verb + v(p.Version)
+	if p.OnTrial > 0 {
+		line += ", " + strconv.Itoa(p.OnTrial) + " the version on trial"
+	}
 	if ahead := p.On - p.own(); ahead > 0 {
 		line += ", " + strconv.Itoa(ahead) + " a later version"
 	}
 	return line
 }
 
-// own is how many enforce this very version. Of one in force that is not all
-// that are on it: a canary of the next is ahead.
+// own is how many enforce this very version: of one in force not all that are
+// past it, since Redis may hold a later one.
 func (p PublicationProps) own() int {
 	if p.Canary || p.history() {
 		return p.On

@@ -541,7 +541,7 @@ func canary(p VersionProps, c CanaryProps) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			if c.Left != "" {
+			if c.Left != "" && c.Form.Message == "" {
 				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 40, "<p>It may be given to all ")
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err

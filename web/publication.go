@@ -255,7 +255,7 @@ func (s *Server) publication(r *http.Request, n int64) (views.PublicationProps, 
 		return views.PublicationProps{}, err
 	}
 	p := views.PublicationProps{Version: n, Head: pub.Head, Now: s.Now(), Known: pub.Known, Canary: pub.Canary, On: pub.On, Of: pub.Of,
-		Silent: pub.Silent, Nacks: len(pub.Nacks), Overtook: pub.Overtook, After: pub.After}
+		Silent: pub.Silent, Nacks: len(pub.Nacks), Overtook: pub.Overtook, OnTrial: pub.OnTrial, After: pub.After}
 	if h := s.Fleet.Health(r.Context()); !pub.Known {
 		p.Since = h.RedisSince
 		if p.Of == 0 { // what was heard before contact was lost is better than nothing
