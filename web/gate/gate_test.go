@@ -113,7 +113,7 @@ func TestGate_TakesHeartbeats(t *testing.T) {
 		t.Errorf("no heartbeat: %d", got.StatusCode)
 	}
 	large := `{"id":"` + strings.Repeat("x", maxBeat) + `"}`
-	if got := ask(h, http.MethodPost, "/heartbeat", large, bearer...); got.StatusCode != http.StatusRequestEntityTooLarge || !strings.Contains(text(t, got), "16384") {
+	if got := ask(h, http.MethodPost, "/heartbeat", large, bearer...); got.StatusCode != http.StatusRequestEntityTooLarge || !strings.Contains(text(t, got), "8192") {
 		t.Errorf("a large one: %d", got.StatusCode)
 	}
 	if len(f.beats) != 1 {
