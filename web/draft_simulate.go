@@ -71,6 +71,8 @@ func trialText(t console.Trial) string {
 		return "open it to see"
 	case t.Result == nil:
 		return "–"
+	case t.Result.Entries == 0:
+		return "nothing was tried: the log has no decisions of that time"
 	case t.Result.Refused.Requests+t.Result.Admitted.Requests == 0:
 		return "nothing comes out otherwise"
 	}
