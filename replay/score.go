@@ -21,7 +21,7 @@ func (e Engine) Score(ctx context.Context, d *policy.Document, s *scenario.Suite
 	score := scenario.Score{Mutants: []scenario.Mutant{}}
 	results, err := e.Test(ctx, d, s, tenants)
 	if score.Partial = ctx.Err() != nil; score.Partial {
-		return score, nil //nolint:nilerr // it was the time that ended
+		return score, nil // it was the time that ended
 	}
 	if err != nil {
 		return score, err

@@ -272,8 +272,9 @@ func (s *Server) takeReview(f *form.Form, err error) int {
 	case console.CodeApproval, console.CodeForbidden, console.CodeUnavailable:
 		f.Message = publicText(err)
 		return statusOf(err)
+	default:
+		return s.take(f, err)
 	}
-	return s.take(f, err)
 }
 
 func (s *Server) draftApprove(w http.ResponseWriter, r *http.Request) error {

@@ -123,7 +123,7 @@ func (s *Server) traceOf(ctx context.Context, c *policy.Compiled, f *form.Form) 
 	if ip := f.Get("ip"); ip != "" {
 		if _, err := netip.ParseAddr(ip); err != nil {
 			f.Fail("ip", "Is no IP address.")
-			return nil, nil //nolint:nilnil // as above
+			return nil, nil //nolint:nilerr // the form says it
 		}
 	}
 	plan, who, err := s.callerOf(ctx, c, f)
@@ -132,7 +132,7 @@ func (s *Server) traceOf(ctx context.Context, c *policy.Compiled, f *form.Form) 
 	}
 	canonical, err := policy.CanonicalPath(path)
 	if err != nil {
-		return &views.TraceProps{Problem: "Refused with 400 before any limit: " + err.Error() + "."}, nil
+		return &views.TraceProps{Problem: "Refused with 400 before any limit: " + err.Error() + "."}, nil //nolint:nilerr // that is the answer
 	}
 	rt, ok := c.Match(method, host, canonical)
 	if !ok {

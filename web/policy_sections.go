@@ -34,7 +34,7 @@ func (s section) address(d *policy.Document) (kind, key string) {
 func sectionAt(d *policy.Document, kind, key string) (section, bool) {
 	s := section{kind, key}
 	if kind == "route" {
-		i := -1
+		var i int
 		if index, ok := strings.CutPrefix(key, byIndex); ok {
 			i = section{"route", index}.index()
 		} else {

@@ -103,7 +103,7 @@ const asOfPages = 100
 func (s *Server) versionAsOf(ctx context.Context, text string) (n int64, problem string, err error) {
 	at, perr := time.Parse(localTime, text)
 	if perr != nil {
-		return 0, "Must be a time, such as 2026-11-30T14:00.", nil
+		return 0, "Must be a time, such as 2026-11-30T14:00.", nil //nolint:nilerr // the form says it
 	}
 	canaries, err := s.canaries(ctx)
 	if err != nil {

@@ -116,8 +116,6 @@ type answers struct {
 
 // caller asks one replica after the other at random for everything, ends what it holds
 // and settles what it used.
-//
-//nolint:contextcheck // a door ends requests whose callers have left
 func (w *answers) caller(ctx context.Context, t *testing.T, seed uint64, gateways []*gateway.Gateway) {
 	rnd := rand.New(rand.NewPCG(seed, 5))
 	for range 250 {
@@ -163,7 +161,7 @@ func (w *answers) count(ctx context.Context, t *testing.T, rnd *rand.Rand, gatew
 		w.ends.Add(1)
 		<-time.After(time.Duration(rnd.IntN(2000)) * time.Microsecond) // the request takes its time
 		if token == "" {
-			v.End()
+			v.End() //nolint:contextcheck // a door ends requests whose callers have left
 		} else if err := other.Release(ctx, token); err != nil {
 			t.Error(err)
 		}

@@ -89,7 +89,7 @@ func enforcedBy(t *testing.T, l *lane, replicas, rounds int, bell bool) []time.D
 			out = append(out, last.Sub(v.CreatedAt))
 		}
 		// Publications come at any time of a poll's period.
-		<-time.After(time.Duration(rand.IntN(200)) * time.Millisecond) //nolint:gosec // spreads, guards nothing
+		<-time.After(time.Duration(rand.IntN(200)) * time.Millisecond)
 	}
 	return out
 }
