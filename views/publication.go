@@ -218,6 +218,13 @@ type PublicationRow struct {
 	NACK           string
 }
 
+func (r PublicationRow) heard() string {
+	if r.Age < time.Second {
+		return "now"
+	}
+	return ui.Span(r.Age) + " ago"
+}
+
 func (r PublicationRow) tone() string {
 	switch {
 	case r.NACK != "":

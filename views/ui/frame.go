@@ -92,9 +92,11 @@ func (f Facts) Alarm() (Alarm, bool) {
 		return Alarm{Kind: "bad", Lead: "PostgreSQL is unreachable.",
 			Rest: "Nothing can be changed; gateways go on with what they have."}, true
 	case f.RedisKnown && !f.RedisUp:
-		return Alarm{Kind: "bad", Lead: "Redis is unreachable from the console" + SinceClock(f.RedisSince) + ".",
-			Rest: "Gateways that cannot reach it either follow their fail modes; what they do now is unknown here.",
-			URL:  GatewaysURL(), Action: "See effect"}, true
+		rest := "Gateways that cannot reach it either follow their fail modes; what they do now is unknown here."
+		if f.Replicas > 0 && f.ViaConsole >= f.Replicas {
+			rest = "All gateways report to the console instead. Those that cannot reach it either follow their fail modes: open routes are on fallback, closed ones refuse."
+		}
+		return Alarm{Kind: "bad", Lead: "Redis is unreachable from the console" + SinceClock(f.RedisSince) + ".", Rest: rest, URL: GatewaysURL(), Action: "See effect"}, true
 	case f.Behind > 0:
 		return Alarm{Kind: "bad", Lead: "The database is behind the gateways.",
 			Rest: fmt.Sprintf("Redis holds v%d and PostgreSQL ends at %s: it was restored from an older copy. Gateways go on.", f.Behind, f.version()), URL: AdoptURL(), Action: "See what mends it"}, true
@@ -168,7 +170,7 @@ func (f Facts) redisFact() string {
 	case !f.RedisKnown:
 		return "unknown"
 	case !f.RedisUp && f.ViaConsole > 0:
-		return fmt.Sprintf("unreachable, %s heard of via console", count(f.ViaConsole, f.Replicas))
+		return fmt.Sprintf("unreachable, %s via console", count(f.ViaConsole, f.Replicas))
 	case !f.RedisUp:
 		return "unreachable"
 	case f.CutOff > 0:
