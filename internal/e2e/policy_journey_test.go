@@ -155,7 +155,7 @@ func simulates(t *testing.T, d *Demo, p *Page, draft string, tenant Tenant) {
 		p.Fill(map[string]string{"range": "1h"})
 		p.Submit("#simulate button.primary")
 		p.Says("What the draft would have done")
-		if said := p.said("#trial"); !strings.Contains(said, "Newly refused 20 requests of 1 tenants") {
+		if said := p.said("#trial"); !strings.Contains(said, "Newly refused 20 requests of 1 tenant") {
 			return fmt.Errorf("it says: %s", said)
 		}
 		return nil
