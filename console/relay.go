@@ -34,7 +34,9 @@ type Relay struct {
 	offered  string    // tag of the canary's record as this relay wrote it
 	offering time.Time // when
 	odd      string    // what Redis has that it should not, so that it is one log line
-	down     bool      // whether the last round failed, so that an outage is one log line
+	sent     int64     // the version of ours that Redis last had in force
+	foreign  foreignHead
+	down     bool // whether the last round failed, so that an outage is one log line
 
 	beside []func(context.Context) error
 }
@@ -150,14 +152,16 @@ func (r *Relay) round(ctx context.Context) error {
 	if err := r.offer(ctx, state, head); err != nil {
 		return err
 	}
-	if lost(state, head) {
-		if err := r.publish(ctx, head.Number); err != nil {
-			return err
-		}
-	} else if state.Version > head.Number {
-		if err := r.examineHigher(ctx, state, head); err != nil {
-			return err
-		}
+	switch {
+	case lost(state, head):
+		err = r.publish(ctx, head.Number)
+	case state.Version > head.Number:
+		err = r.examineHigher(ctx, state, head)
+	default:
+		r.sent = head.Number
+	}
+	if err != nil {
+		return err
 	}
 	if r.directoryLost(state.Directory) {
 		if err := r.refill(ctx); err != nil {
@@ -211,6 +215,9 @@ func (r *Relay) publish(ctx context.Context, number int64) error {
 		return r.restore(ask, signed)
 	}
 	r.odd, r.stamped = "", time.Time{}
+	if result != "went-back" {
+		r.sent = number
+	}
 	return nil
 }
 

@@ -71,8 +71,9 @@ func (r *Relay) sendCanaries(ctx context.Context, rows []OutboxRow) error {
 // examineHigher looks at a version in Redis that is above the one in force. One
 // that this console signed means that the database was restored from an older
 // copy: it stays, and Rollouts.Adopt can take it over. Any other was written by
-// somebody else, and no gateway takes it, but it keeps ours out: ours goes back
-// over it.
+// somebody else, and no gateway takes it: ours goes back over it as soon as it
+// keeps a publication out, and after foreignShown otherwise. Until then gateways
+// report why they refuse it, which is how people learn that it is there.
 func (r *Relay) examineHigher(ctx context.Context, state policy.FeedState, head headRef) error {
 	found := fmt.Sprintf("%d %s", state.Version, state.Digest)
 	reader, ok := r.d.Feed.(PolicyReader)
@@ -96,11 +97,31 @@ func (r *Relay) examineHigher(ctx context.Context, state policy.FeedState, head 
 		r.once(ctx, "foreign "+found, "Redis has a version that this console did not sign", "version", p.Version)
 		return nil
 	}
+	r.once(ctx, "foreign "+p.Digest, foreignText, "version", p.Version)
+	if r.foreign.what != found {
+		r.foreign = foreignHead{found, r.d.now()}
+	}
+	if head.Number == r.sent && r.d.now().Sub(r.foreign.since) < foreignShown {
+		return nil
+	}
 	signed, err := r.d.signVersion(ctx, head.Number)
 	if err != nil {
 		return err
 	}
 	return r.restoreOver(ctx, signed, p)
+}
+
+const (
+	// foreignShown is how long a version above ours that this console did not sign
+	// is left in Redis while nothing has to be published.
+	foreignShown = 45 * time.Second
+	foreignText  = "Redis has a version that this console did not sign: something else writes to it"
+)
+
+// foreignHead is a version above ours that this console did not sign.
+type foreignHead struct {
+	what  string    // its number and digest
+	since time.Time // when it was first seen
 }
 
 // restore puts the version in force back over another document that stands in
@@ -129,7 +150,7 @@ func (r *Relay) restore(ctx context.Context, signed policy.SignedPolicy) error {
 }
 
 func (r *Relay) restoreOver(ctx context.Context, signed, foreign policy.SignedPolicy) error {
-	r.once(ctx, "foreign "+foreign.Digest, "Redis has a version that this console did not sign: something else writes to it", "version", foreign.Version)
+	r.once(ctx, "foreign "+foreign.Digest, foreignText, "version", foreign.Version)
 	feed, ok := r.d.Feed.(PolicyRestorer)
 	if !ok {
 		return nil
@@ -137,7 +158,7 @@ func (r *Relay) restoreOver(ctx context.Context, signed, foreign policy.SignedPo
 	if err := feed.RestorePolicy(ctx, signed, foreign); err != nil {
 		return fmt.Errorf("restore version %d: %w", signed.Version, err)
 	}
-	r.odd, r.stamped = "", time.Time{}
+	r.odd, r.stamped, r.sent = "", time.Time{}, signed.Version
 	return nil
 }
 

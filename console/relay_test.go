@@ -3,6 +3,7 @@ package console_test
 import (
 	"context"
 	"crypto/ed25519"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"sync/atomic"
@@ -314,6 +315,40 @@ func TestRelay_VersionThatSomebodyElseWroteIsPutRight(t *testing.T) {
 	e.feed.until(t, "publication", func() bool { return e.feed.head.Digest == v.Digest })
 	e.feed.set(func() { e.feed.head.Digest = "sha256:forged" })
 	e.feed.until(t, "restoration", func() bool { return e.feed.head.Digest == v.Digest })
+}
+
+// TestRelay_R090_AForeignHigherVersionIsLeftToBeRefusedForAWhile: gateways
+// report why they refuse it, and nobody would see that if it went at once.
+func TestRelay_R090_AForeignHigherVersionIsLeftToBeRefusedForAWhile(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	e.deps.Feed = restoringFeed{e.feed}
+	e.relay(t)
+	v := e.publish(t, "10", 0)
+	e.feed.until(t, "publication", func() bool { return e.feed.head.Digest == v.Digest })
+	forge := func(version int64) {
+		body := newest(t, "90")
+		e.feed.set(func() { e.feed.head = policy.SignPolicy(otherKey(), testDeployment, version, "", body, e.clock.now()) })
+	}
+	forge(50)
+	for range 3 { // each sent by a round that has looked at the head before
+		ten := e.tenant(t, rand.Text())
+		e.feed.until(t, "a later round", func() bool { _, ok := e.feed.records[ten.ID]; return ok })
+	}
+	e.feed.set(func() {
+		if e.feed.head.Version != 50 {
+			t.Errorf("version %d is in Redis already", e.feed.head.Version)
+		}
+	})
+	e.clock.add(time.Minute)
+	e.tenant(t, "later")
+	e.feed.until(t, "restoration", func() bool { return e.feed.head.Digest == v.Digest })
+
+	forge(60)
+	ten := e.tenant(t, rand.Text())
+	e.feed.until(t, "a round that has seen it", func() bool { _, ok := e.feed.records[ten.ID]; return ok })
+	v = e.publish(t, "20", v.Number)
+	e.feed.until(t, "a publication that it keeps out", func() bool { return e.feed.head.Digest == v.Digest })
 }
 
 func TestFleet_VersionThatSomebodyElseWroteIsShown(t *testing.T) {

@@ -152,6 +152,7 @@ func TestWatcher_A24_AFrozenRedisIsSeenAndDecidesNothing(t *testing.T) {
 	if err := r.pub.PutStamp(t.Context(), policy.SignStamp(r.key, deployment, 5, p.Digest, time.Now())); err != nil {
 		t.Fatal(err)
 	}
+	w.untilVersion(t, 5) // a poll takes the stamp first
 	until(t, w.changed, "stamp", func() bool { return w.Status().StampAge >= 0 })
 	before := w.Current()
 	if w.Status().Stale() {
