@@ -26,11 +26,20 @@ type budget struct {
 // calls end when it is done with it. A budget that ends before d in any case is ctx
 // itself.
 func WithBudget(ctx context.Context, d time.Duration) (within context.Context, end func()) {
-	if outer, ok := ctx.(*budget); ok && outer.length <= d {
-		return outer, func() {}
+	b, own := innerBudget(ctx, d)
+	if !own {
+		return b, func() {}
 	}
-	b := newBudget(ctx, d)
 	return b, b.end
+}
+
+// innerBudget is WithBudget without the function, which would be an allocation
+// in every decision: own says that the caller has to end it.
+func innerBudget(ctx context.Context, d time.Duration) (b *budget, own bool) {
+	if outer, ok := ctx.(*budget); ok && outer.length <= d {
+		return outer, false
+	}
+	return newBudget(ctx, d), true
 }
 
 // newBudget within another one takes that one's place, so that nobody's timer is made

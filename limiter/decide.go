@@ -122,10 +122,12 @@ type reply struct {
 // ask takes the draw by value, so that only calls of the store allocate it. Sent is the
 // local time; an earlier one is as good, for what depends on it errs on the safe side.
 func (l *Limiter) ask(ctx context.Context, draw Draw, sent int64) (reply, error) {
-	within, end := WithBudget(ctx, l.cfg.Budget)
-	defer end()
+	within, own := innerBudget(ctx, l.cfg.Budget)
+	if own {
+		defer within.end()
+	}
 	r := reply{sent: sent}
-	out, err := l.cfg.Store.Take(within, &draw)
+	out, err := l.cfg.Store.Take(within, &draw) //nolint:contextcheck // within hangs on ctx
 	r.received = l.clock.micros()
 	if err != nil {
 		return r, err
