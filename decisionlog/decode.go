@@ -157,7 +157,7 @@ func (r *Reader) open(raw []byte, texts *Texts) error {
 }
 
 func (r *Reader) number(field protowire.Number, v uint64) error {
-	signed := int64(v) //nolint:gosec // as it was written
+	signed := int64(v)
 	if signed < 0 {
 		return fmt.Errorf("field %d is negative", field)
 	}
@@ -183,7 +183,7 @@ func (r *Reader) number(field protowire.Number, v uint64) error {
 		if v > MaxEntries {
 			return fmt.Errorf("%d entries, at most %d", v, MaxEntries)
 		}
-		r.left = int(v) //nolint:gosec // bounded above
+		r.left = int(v)
 	}
 	return nil
 }
@@ -235,7 +235,7 @@ func (r *Reader) point() bool {
 	}
 	flags := result.flags
 	r.entry = Entry{
-		Kind: Kind(flags & 3), Order: int32(uint32(order)), //nolint:gosec // as it was written
+		Kind: Kind(flags & 3), Order: int32(uint32(order)),
 		Tenant: caller[0], Credential: caller[1], User: caller[2], IP: caller[3],
 		Method: target[0], Host: target[1], Path: target[2], Route: target[3], Values: *values,
 		Policy: result.policy, Cost: result.cost, Hits: result.hits, Reason: result.reason, Limit: result.limit,
@@ -243,7 +243,7 @@ func (r *Reader) point() bool {
 		Priced: flags&flagPriced != 0, Renewed: flags&flagRenewed != 0, ByUser: flags&flagByUser != 0,
 	}
 	if flags&flagWait != 0 {
-		r.entry.Wait = int64(r.next(fieldWaits)) //nolint:gosec // as it was written
+		r.entry.Wait = int64(r.next(fieldWaits))
 	}
 	if flags&flagRef != 0 {
 		r.entry.Ref = r.ref()

@@ -160,13 +160,13 @@ func (w *writer) batch(b *Batch) []byte {
 		w.add(fieldAt, protowire.EncodeZigZag(e.At-at))
 		w.add(fieldSeqs, protowire.EncodeZigZag(e.Seq-seq))
 		at, seq = e.At, e.Seq
-		w.add(fieldOrders, uint64(uint32(e.Order))) //nolint:gosec // back by the same way
+		w.add(fieldOrders, uint64(uint32(e.Order)))
 		w.add(fieldCaller, w.tuple(w.callers, fieldCallers, e.Tenant, e.Credential, e.User, e.IP))
 		w.add(fieldTarget, w.tuple(w.targets, fieldTargets, e.Method, e.Host, e.Path, e.Route))
 		w.add(fieldValue, w.valuesOf(e.Values))
 		w.add(fieldResult, w.resultOf(e))
 		if e.Wait != 0 {
-			w.add(fieldWaits, uint64(e.Wait)) //nolint:gosec // back by the same way
+			w.add(fieldWaits, uint64(e.Wait))
 		}
 		if e.Ref != 0 {
 			w.columns[fieldRefs] = binary.LittleEndian.AppendUint64(w.columns[fieldRefs], e.Ref)
@@ -185,12 +185,12 @@ func (w *writer) message(b *Batch) []byte {
 	}
 	text(fieldReplica, b.Replica)
 	text(fieldBoot, b.Boot)
-	number(fieldSeq, uint64(b.Seq))           //nolint:gosec // back by the same way
-	number(fieldFrom, uint64(b.From))         //nolint:gosec // the same
-	number(fieldSpan, uint64(b.To-b.From))    //nolint:gosec // the same
-	number(fieldSample, uint64(b.Sample))     //nolint:gosec // the same
-	number(fieldDropped, uint64(b.Dropped))   //nolint:gosec // the same
-	number(fieldUnjudged, uint64(b.Unjudged)) //nolint:gosec // the same
+	number(fieldSeq, uint64(b.Seq))
+	number(fieldFrom, uint64(b.From))
+	number(fieldSpan, uint64(b.To-b.From))
+	number(fieldSample, uint64(b.Sample))
+	number(fieldDropped, uint64(b.Dropped))
+	number(fieldUnjudged, uint64(b.Unjudged))
 	number(fieldCount, uint64(len(b.Entries)))
 	for n := fieldTexts; n <= fieldLast; n++ {
 		out = protowire.AppendBytes(protowire.AppendTag(out, n, protowire.BytesType), w.columns[n])
@@ -240,7 +240,7 @@ func (w *writer) valuesOf(values map[string]string) uint64 {
 
 func (w *writer) resultOf(e *Entry) uint64 {
 	r := result{
-		flags: e.flags(), policy: uint64(e.Policy), cost: uint64(e.Cost), hits: uint64(e.Hits), //nolint:gosec // back by the same way
+		flags: e.flags(), policy: uint64(e.Policy), cost: uint64(e.Cost), hits: uint64(e.Hits),
 		reason: w.text(e.Reason), limit: w.text(e.Limit),
 	}
 	at, known := w.results[r]

@@ -46,8 +46,8 @@ func (r *Reader) readTexts(known *Texts) error {
 		if len(r.texts) >= maxTexts(r.left) {
 			return errors.New("more texts than entries can have")
 		}
-		r.texts = append(r.texts, known.of(blob[n:n+int(size)])) //nolint:gosec // bounded above
-		blob = blob[n+int(size):]                                //nolint:gosec // the same
+		r.texts = append(r.texts, known.of(blob[n:n+int(size)]))
+		blob = blob[n+int(size):]
 	}
 	return nil
 }
@@ -126,7 +126,7 @@ func (c *column) next() uint64 {
 }
 
 func (c *column) signed() int64 {
-	v := int64(c.next()) //nolint:gosec // as it was written
+	v := int64(c.next())
 	c.bad = c.bad || v < 0
 	return v
 }

@@ -43,6 +43,7 @@ func (p *pattern) goesBefore(q *pattern) bool {
 		return false
 	case wider:
 		return p.host != "" && q.host == ""
+	default:
+		return p.host == q.host || p.host != ""
 	}
-	return p.host == q.host || p.host != ""
 }

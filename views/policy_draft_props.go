@@ -186,31 +186,31 @@ type AutosaveConflict struct {
 // at names an input of the part's i-th limit.
 func at(i int, name string) string { return "l" + strconv.Itoa(i) + "-" + name }
 
-func (s DraftPartProps) input(name, label, hint string) ui.FieldProps {
-	return ui.FieldProps{Name: name, Label: label, Hint: hint, Value: s.Form.Raw(name), Error: s.Form.Error(name), Plain: true}
+func (p DraftPartProps) input(name, label, hint string) ui.FieldProps {
+	return ui.FieldProps{Name: name, Label: label, Hint: hint, Value: p.Form.Raw(name), Error: p.Form.Error(name), Plain: true}
 }
 
-func (s DraftPartProps) number(name, label, hint string) ui.FieldProps {
-	p := s.input(name, label, hint)
-	p.InputMode, p.MaxLength = "numeric", 20
-	return p
+func (p DraftPartProps) number(name, label, hint string) ui.FieldProps {
+	f := p.input(name, label, hint)
+	f.InputMode, f.MaxLength = "numeric", 20
+	return f
 }
 
-func (s DraftPartProps) choice(name, label, hint string, options ...ui.Option) ui.SelectProps {
-	return ui.SelectProps{Name: name, Label: label, Hint: hint, Value: s.Form.Raw(name), Error: s.Form.Error(name), Options: options}
+func (p DraftPartProps) choice(name, label, hint string, options ...ui.Option) ui.SelectProps {
+	return ui.SelectProps{Name: name, Label: label, Hint: hint, Value: p.Form.Raw(name), Error: p.Form.Error(name), Options: options}
 }
 
-func (s DraftPartProps) text(name, label, hint string, rows int) ui.TextAreaProps {
-	return ui.TextAreaProps{Name: name, Label: label, Hint: hint, Value: s.Form.Raw(name), Error: s.Form.Error(name), Rows: rows, Mono: true}
+func (p DraftPartProps) text(name, label, hint string, rows int) ui.TextAreaProps {
+	return ui.TextAreaProps{Name: name, Label: label, Hint: hint, Value: p.Form.Raw(name), Error: p.Form.Error(name), Rows: rows, Mono: true}
 }
 
 // graphQL reports whether the cost is computed and has no field.
-func (s DraftPartProps) graphQL() bool {
-	return strings.HasPrefix(s.Form.Raw("cost-text"), "of the GraphQL query")
+func (p DraftPartProps) graphQL() bool {
+	return strings.HasPrefix(p.Form.Raw("cost-text"), "of the GraphQL query")
 }
 
-func (s DraftPartProps) costHint() string {
-	if text := s.Form.Raw("cost-text"); text != "" {
+func (p DraftPartProps) costHint() string {
+	if text := p.Form.Raw("cost-text"); text != "" {
 		return "tokens " + text
 	}
 	return "tokens; a cost by GraphQL query or by what the response tells begins as YAML"
@@ -218,17 +218,17 @@ func (s DraftPartProps) costHint() string {
 
 // units are the choices of a rate's period; one that is none of the usual ones
 // is kept.
-func (s DraftPartProps) units(name, label string) ui.SelectProps {
+func (p DraftPartProps) units(name, label string) ui.SelectProps {
 	options := []ui.Option{{Value: "second", Label: "a second"}, {Value: "minute", Label: "a minute"}, {Value: "hour", Label: "an hour"},
 		{Value: "day", Label: "a day"}, {Value: "unlimited", Label: "unlimited"}}
-	known := s.Form.Raw(name) == ""
+	known := p.Form.Raw(name) == ""
 	for _, o := range options {
-		known = known || o.Value == s.Form.Raw(name)
+		known = known || o.Value == p.Form.Raw(name)
 	}
 	if !known {
-		options = append(options, ui.Option{Value: s.Form.Raw(name), Label: "each " + s.Form.Raw(name)})
+		options = append(options, ui.Option{Value: p.Form.Raw(name), Label: "each " + p.Form.Raw(name)})
 	}
-	return s.choice(name, label, "", options...)
+	return p.choice(name, label, "", options...)
 }
 
 // perHint names what can be counted per.
@@ -282,9 +282,9 @@ func usesOne(s DraftPartProps, name string) bool {
 
 // usable are the shared limits that a route can draw on, and those that it says
 // it does though there are none of that name.
-func (s DraftPartProps) usable(shared []string) []string {
+func (p DraftPartProps) usable(shared []string) []string {
 	names := slices.Clone(shared)
-	for name := range strings.SplitSeq(s.Form.Raw("uses"), ",") {
+	for name := range strings.SplitSeq(p.Form.Raw("uses"), ",") {
 		if name != "" && !slices.Contains(names, name) {
 			names = append(names, name)
 		}
