@@ -45,7 +45,7 @@ func (c *importEnvoyCmd) Run(_ context.Context, k *kong.Kong) error {
 	if err != nil {
 		return c.unread(k, err)
 	}
-	return c.write(k, doc, notes)
+	return c.write(k, doc, origin{}, notes)
 }
 
 // Run imports an OpenAPI document.
@@ -58,9 +58,9 @@ func (c *importOpenAPICmd) Run(_ context.Context, k *kong.Kong) error {
 	if err != nil {
 		return c.unread(k, err)
 	}
-	doc := &policy.Document{APIVersion: "headgate/v1"}
+	doc, from := &policy.Document{APIVersion: "headgate/v1"}, origin{}
 	if c.Into != "" {
-		if doc, err = readLoose(c.Into); err != nil {
+		if doc, from, err = readLoose(c.Into); err != nil {
 			return err
 		}
 	}
@@ -71,20 +71,20 @@ func (c *importOpenAPICmd) Run(_ context.Context, k *kong.Kong) error {
 		}
 		doc.Routes = append(doc.Routes, r)
 	}
-	return c.write(k, doc, notes)
+	return c.write(k, doc, from, notes)
 }
 
-// readLoose reads a document that may have problems.
-func readLoose(name string) (*policy.Document, error) {
+// readLoose reads a document that may have problems, and its note.
+func readLoose(name string) (*policy.Document, origin, error) {
 	src, err := readFile(name)
 	if err != nil {
-		return nil, err
+		return nil, origin{}, err
 	}
 	doc, report := policy.ParseLoose(src)
 	if doc == nil {
-		return nil, &exitError{exitProblems, fmt.Errorf("%s cannot be read as a policy:\n%w", name, report)}
+		return nil, origin{}, &exitError{exitProblems, fmt.Errorf("%s cannot be read as a policy:\n%w", name, report)}
 	}
-	return doc, nil
+	return doc, originOf(src), nil
 }
 
 // unread tells why a file cannot be imported.
@@ -96,12 +96,16 @@ func (c importFlags) unread(k *kong.Kong, err error) error {
 	return problemsError("%s cannot be imported: %w", c.File, err)
 }
 
-// write writes the document, and tells on standard error what it does not show.
-func (c importFlags) write(k *kong.Kong, doc *policy.Document, notes []importer.Note) error {
+// write writes the document, with the note of the one that it was added to, and tells on standard error what it does not show.
+func (c importFlags) write(k *kong.Kong, doc *policy.Document, from origin, notes []importer.Note) error {
 	if _, err := os.Lstat(c.Out); c.Out != "" && err == nil && !c.Force {
 		return fmt.Errorf("%s exists already: --force overwrites it", c.Out)
 	}
-	if err := writeOut(k.Stdout, c.Out, doc.YAML()); err != nil {
+	text := doc.YAML()
+	if from.known {
+		text = from.noted(text)
+	}
+	if err := writeOut(k.Stdout, c.Out, text); err != nil {
 		return err
 	}
 	todo := 0

@@ -172,7 +172,7 @@ func TestPolicyImport_Envoy(t *testing.T) {
 
 func TestPolicyImport_OpenAPIAddsRoutesAndLeavesThoseThatAreThere(t *testing.T) {
 	t.Parallel()
-	dir, file := folder(t, somePolicy, "")
+	dir, file := folder(t, "# headgate: base v41\n"+somePolicy, "")
 	in, out := filepath.Join(dir, "openapi.yaml"), filepath.Join(dir, "out.yaml")
 	put(t, in, `openapi: 3.0.3
 info: {title: shop, version: "1"}
@@ -182,7 +182,7 @@ paths:
 `)
 	ends(t, 0, []string{"policy", "import", "openapi", in, "--into", file, "-o", out}, "route everything is there already")
 	text := read(t, out)
-	if !strings.Contains(text, "GET /pets") || strings.Contains(text, "GET /all") || !strings.Contains(text, "60/minute") {
+	if !strings.HasPrefix(text, "# headgate: base v41\n") || !strings.Contains(text, "GET /pets") || strings.Contains(text, "GET /all") || !strings.Contains(text, "60/minute") {
 		t.Errorf("imported:\n%s", text)
 	}
 	alone := ends(t, 0, []string{"policy", "import", "openapi", in})
