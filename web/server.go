@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
-	"net/netip"
 	"net/url"
 	"time"
 
@@ -160,7 +159,7 @@ func signedInFrom(ctx context.Context) (*signedIn, bool) {
 // actor is who acts, for services. Anonymous requests give an actor without
 // role, which may do nothing.
 func actor(r *http.Request) console.Actor {
-	a := console.Actor{Via: console.ViaConsole, IP: peer(r), RequestID: requestID(r.Context())}
+	a := console.Actor{Via: console.ViaConsole, IP: session.Peer(r), RequestID: requestID(r.Context())}
 	if in, ok := signedInFrom(r.Context()); ok {
 		a.ID, a.Name, a.Role = in.operator.ID, in.operator.Name, in.operator.Role
 	}
@@ -170,13 +169,3 @@ func actor(r *http.Request) console.Actor {
 // can reports whether whoever asks has the permission; pages hide by it what
 // they would be refused.
 func can(r *http.Request, p console.Permission) bool { return actor(r).Role.Can(p) }
-
-// peer is the address of the connection itself. Forwarded headers are never
-// believed: the console trusts no proxy.
-func peer(r *http.Request) string {
-	ap, err := netip.ParseAddrPort(r.RemoteAddr)
-	if err != nil {
-		return ""
-	}
-	return ap.Addr().Unmap().WithZone("").String()
-}

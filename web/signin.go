@@ -8,6 +8,7 @@ import (
 	"github.com/headgate/headgate/internal/form"
 	"github.com/headgate/headgate/views"
 	"github.com/headgate/headgate/views/ui"
+	"github.com/headgate/headgate/web/session"
 )
 
 func (s *Server) signInForm(w http.ResponseWriter, r *http.Request) error {
@@ -22,7 +23,7 @@ func (s *Server) signInForm(w http.ResponseWriter, r *http.Request) error {
 func (s *Server) signIn(w http.ResponseWriter, r *http.Request) error {
 	f := form.Parse(r, "email", "password", "next")
 	f.Value["next"] = safeNext(f.Get("next"))
-	op, err := s.Operators.SignIn(r.Context(), f.Get("email"), f.Raw("password"), peer(r))
+	op, err := s.Operators.SignIn(r.Context(), f.Get("email"), f.Raw("password"), session.Peer(r))
 	if err == nil {
 		err = s.sessions.SignIn(w, r, op)
 	}

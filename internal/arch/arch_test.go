@@ -106,7 +106,7 @@ func arrows() map[string]arrow {
 		"internal/form":       {nil, nil, "views use it, so it must not lead to the domain"},
 		"web/gate":            {[]string{"console", "policy"}, []string{"github.com/go-chi/chi"}, "gateways' door: a token, and neither sessions nor pages"},
 		"web/session":         {[]string{"console"}, []string{"github.com/gorilla/sessions", "github.com/gorilla/securecookie"}, "sessions are the console's rows"},
-		"web/api":             {[]string{"console", "decisionlog", "policy/scenario", "policy", "policy/apikey", "usage"}, []string{"github.com/danielgtaylor/huma", "github.com/go-chi/chi", "go.yaml.in/yaml"}, "JSON in and out; rules are the console's"},
+		"web/api":             {[]string{"console", "decisionlog", "policy/scenario", "policy", "policy/apikey", "usage", "web/session"}, []string{"github.com/danielgtaylor/huma", "github.com/go-chi/chi", "go.yaml.in/yaml"}, "JSON in and out; rules are the console's"},
 		"web":                 {[]string{"console", "decisionlog", "policy/scenario", "policy/importer", "policy", "policy/apikey", "usage", "views", "views/ui", "static", "internal/form", "web/api", "web/session"}, []string{"github.com/go-chi/chi", "github.com/a-h/templ", "github.com/gorilla/sessions", "golang.org/x/sync", "go.yaml.in/yaml"}, "handlers know services, not stores"},
 		"web/webtest":         {[]string{"console", "db", "replay", "decisionlog", "policy/scenario", "policy", "policy/apikey", "usage", "web", "internal/testkit"}, nil, "the tests of web and web/api stand on it; nothing else imports it"},
 		"internal/child":      {nil, nil, "a leaf"},

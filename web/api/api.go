@@ -13,7 +13,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
-	"net/netip"
 	"strings"
 	"time"
 
@@ -22,6 +21,7 @@ import (
 	"github.com/go-chi/chi/v5"
 
 	"github.com/headgate/headgate/console"
+	"github.com/headgate/headgate/web/session"
 )
 
 // Prefix is where the API stands.
@@ -199,7 +199,7 @@ func (a *API) authorize(c huma.Context, next func(huma.Context)) {
 		a.refuse(c, err)
 		return
 	}
-	actor.Via, actor.IP, actor.RequestID = console.ViaAPI, peer(r), id
+	actor.Via, actor.IP, actor.RequestID = console.ViaAPI, session.Peer(r), id
 	c = huma.WithValue(c, ctxActor, actor)
 	if !actor.Role.Can(perm) {
 		a.refuse(c, &console.Error{Code: console.CodeForbidden, Public: "Your role does not allow this.",
@@ -226,13 +226,4 @@ func (a *API) plain(status int, detail string) http.HandlerFunc {
 		p.RequestID = w.Header().Get("X-Request-Id")
 		p.write(w)
 	}
-}
-
-// peer is the address of the connection itself.
-func peer(r *http.Request) string {
-	ap, err := netip.ParseAddrPort(r.RemoteAddr)
-	if err != nil {
-		return ""
-	}
-	return ap.Addr().Unmap().WithZone("").String()
 }

@@ -153,7 +153,7 @@ func (s *Store) Save(r *http.Request, w http.ResponseWriter, sess *sessions.Sess
 	if owner.ID == "" {
 		return errors.New("save session: a session without an operator is not kept")
 	}
-	id, row, err := s.rows.Create(r.Context(), owner, peer(r), r.UserAgent(), data)
+	id, row, err := s.rows.Create(r.Context(), owner, Peer(r), r.UserAgent(), data)
 	if err != nil {
 		return fmt.Errorf("create session: %w", err)
 	}
@@ -246,8 +246,9 @@ func (s *Store) Take(w http.ResponseWriter, r *http.Request, name string) (strin
 	return value, s.Save(r, w, sess)
 }
 
-// peer is the address of the connection itself; forwarded headers are not believed.
-func peer(r *http.Request) string {
+// Peer is the address of the connection itself, "" when there is none. Forwarded
+// headers are never believed: the console trusts no proxy.
+func Peer(r *http.Request) string {
 	ap, err := netip.ParseAddrPort(r.RemoteAddr)
 	if err != nil {
 		return ""
