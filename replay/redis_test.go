@@ -241,7 +241,13 @@ routes: [{name: x, match: ["/"], identity: ip, motive: fairness, on_store_failur
 	}
 	g := newReal(t, d, onRedis(t, testkit.Redis(t).URL), time.Now, nil)
 	began := time.Now()
-	got := sendReally(t, g, &suite.Tests[0], &suite.Tests[0].Steps[0])
+	step := suite.Tests[0].Steps[0]
+	got := sendReally(t, g, &suite.Tests[0], &step)
+	// Tokens of a slice that was on its way when Redis refused are nobody's for as
+	// long as slices live, 50 ms: they are asked for until they have come back.
+	for step.Send = 1; time.Since(began) < 300*time.Millisecond; {
+		got.Admitted += sendReally(t, g, &suite.Tests[0], &step).Admitted
+	}
 	refilled := int64(2*time.Since(began).Seconds()) + 1
 	if want := results[0].Steps[0].Admitted; want >= 100 || got.Admitted < want || got.Admitted > want+refilled {
 		t.Errorf("a gateway admits %d of 120 at once, the test says %d", got.Admitted, want)
