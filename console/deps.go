@@ -37,6 +37,8 @@ type Deps struct {
 	// Passwords checks an actor's password again for break-glass; nil means the
 	// services' own, which then counts wrong ones apart from sign-in's.
 	Passwords PasswordChecker
+	// KeyUse tells who uses keys; without it nobody knows, and pages say so.
+	KeyUse KeyUseSource
 }
 
 // DecisionSource gives parts of the decision log.

@@ -14,6 +14,12 @@ const (
 	RoleOwner     Role = "owner"
 )
 
+// Roles of a tenant's members. They reach nothing but their tenant.
+const (
+	RoleTenantViewer Role = "tenant-viewer"
+	RoleTenantAdmin  Role = "tenant-admin"
+)
+
 // Permission is one thing that a role may be allowed to do.
 type Permission string
 
@@ -30,6 +36,10 @@ const (
 	PermViewAsTenant    Permission = "view-as-tenant"   // a tenant's own page, read-only
 	PermViewAudit       Permission = "view-audit"
 	PermOwnSessions     Permission = "own-sessions" // list and end one's own sessions
+
+	PermOwnTenant  Permission = "own-tenant"  // a tenant's member: the tenant's own pages
+	PermOwnKeys    Permission = "own-keys"    // the same: issue, rotate and revoke the tenant's keys, within its caps
+	PermOwnMembers Permission = "own-members" // the same: invite and remove members, ask for more, set thresholds
 )
 
 // roleTable is the one place that says who may do what.
@@ -44,6 +54,10 @@ func roleTable(r Role) []Permission {
 		return append(base, PermEditDrafts, PermPublish, PermApprove)
 	case RoleKeyAdmin:
 		return append(base, PermManageTenants, PermManageKeys)
+	case RoleTenantViewer:
+		return []Permission{PermOwnTenant, PermOwnSessions}
+	case RoleTenantAdmin:
+		return []Permission{PermOwnTenant, PermOwnSessions, PermOwnKeys, PermOwnMembers}
 	case RoleOwner:
 		return append(base, PermEditDrafts, PermPublish, PermApprove, PermManageRules, PermManageTenants, PermManageKeys, PermManageOperators)
 	}
@@ -56,12 +70,12 @@ func (r Role) Can(p Permission) bool { return slices.Contains(roleTable(r), p) }
 // Valid reports whether r is one of the roles.
 func (r Role) Valid() bool { return slices.Contains(Roles(), r) }
 
-// Roles lists all roles from the least to the most.
+// Roles lists all roles of operators from the least to the most.
 func Roles() []Role {
 	return []Role{RoleViewer, RoleEditor, RolePublisher, RoleKeyAdmin, RoleOwner}
 }
 
-// Permissions lists all permissions.
+// Permissions lists all permissions that an operator can have.
 func Permissions() []Permission {
 	return []Permission{
 		PermView, PermEditDrafts, PermPublish, PermApprove, PermManageRules, PermManageTenants, PermManageKeys,
@@ -74,16 +88,20 @@ const (
 	ViaConsole = "console"
 	ViaAPI     = "api"
 	ViaCLI     = "cli"
+	ViaPortal  = "portal" // a tenant's own pages
 	ViaSystem  = "system"
 )
 
 // Actor is who does something. Role is the one on the operator's row at the
 // time of the request, never one remembered by a session.
 type Actor struct {
-	ID        string // opr_…, or "" for the system
-	Name      string
-	Role      Role
-	Via       string // ViaConsole, ViaAPI, ViaCLI or ViaSystem
+	ID   string // opr_… or mem_…, or "" for the system
+	Name string
+	Role Role
+	Via  string // ViaConsole, ViaAPI, ViaCLI, ViaPortal or ViaSystem
+	// TenantID is set for a tenant's member and for nobody else. What belongs to
+	// another tenant does not exist for such an actor.
+	TenantID  string
 	IP        string
 	RequestID string
 }
@@ -94,6 +112,18 @@ func (a Actor) need(p Permission) error {
 		return nil
 	}
 	return &Error{Code: CodeForbidden, Public: "Your role does not allow this."}
+}
+
+// needOf refuses an actor who may not do to this tenant's things what operators
+// need p for and members own. Another tenant's things are absent for a member.
+func (a Actor) needOf(tenantID string, p, own Permission) error {
+	if a.TenantID == "" {
+		return a.need(p)
+	}
+	if a.TenantID != tenantID {
+		return &Error{Code: CodeNotFound, Public: "There is nothing here."}
+	}
+	return a.need(own)
 }
 
 // SystemActor is the actor of periodic jobs.

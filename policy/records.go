@@ -78,7 +78,19 @@ type KeyRecord struct {
 	RetiringAt  *time.Time `json:"retiring_at,omitempty"` // when the rotation began
 	NotAfter    *time.Time `json:"not_after,omitempty"`   // refused from this moment on
 	Scopes      []string   `json:"scopes,omitempty"`
+	Brownout    *Brownout  `json:"brownout,omitempty"` // of a retiring version
 }
+
+// Brownout refuses a retiring key version for a short while, to find out who
+// still depends on it. It ends by itself, by Redis' clock.
+type Brownout struct {
+	Network string    `json:"network,omitempty"` // CIDR of the sources concerned, /24 or /48; "" for all
+	From    time.Time `json:"from"`
+	Until   time.Time `json:"until"` // at most MaxBrownout after From
+}
+
+// MaxBrownout is how long a brown-out lasts at most.
+const MaxBrownout = time.Minute
 
 // TenantState is the state of a tenant.
 type TenantState string
