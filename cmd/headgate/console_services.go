@@ -20,6 +20,7 @@ type services struct {
 	activity  *console.Activity
 	operators *console.Operators
 	decisions *console.Decisions
+	keyUse    *console.KeyUses
 	policies  *console.Policies
 	rollouts  *console.Rollouts
 }
@@ -30,6 +31,8 @@ func (c *consoleCmd) services(d console.Deps, store *db.Store) services {
 	d.Nudge = s.relay.Nudge
 	s.fleet, s.activity, s.operators = console.NewFleet(d), console.NewActivity(d), console.NewOperators(d)
 	s.decisions = console.NewDecisions(d, console.DecisionRetention{Age: c.DecisionLogAge, Bytes: c.DecisionLogBytes})
+	s.keyUse = console.NewKeyUses(d, console.KeyUseRetention{})
+	d.KeyUse = s.keyUse
 	d.Prover, d.Decisions, d.Traffic, d.Passwords = replay.Engine{}, s.decisions, s.activity.Live(), s.operators
 	s.deps, s.policies, s.rollouts = d, console.NewPolicies(d), console.NewRollouts(d, s.fleet)
 	s.relay.While(s.rollouts.Run)
@@ -43,6 +46,7 @@ func (s services) tasks() []service.Task {
 		{Name: "fleet", Run: s.fleet.Run},
 		{Name: "activity", Run: s.activity.Run},
 		{Name: "decisions", Run: s.decisions.Run},
+		{Name: "keys' use", Run: s.keyUse.Run},
 		{Name: "trials", Run: s.policies.RunTrials},
 		{Name: "jobs", Run: console.NewJobs(s.deps).Run},
 	}

@@ -95,6 +95,7 @@ func New(t testing.TB) *World {
 	relay := console.NewRelay(d, store)
 	d.Nudge = relay.Nudge
 	activity, operators := console.NewActivity(d), console.NewOperators(d)
+	d.KeyUse = console.NewKeyUses(d, console.KeyUseRetention{})
 	d.Prover, d.Decisions, d.Traffic, d.Passwords = replay.Engine{}, w.Decisions, activity.Live(), operators
 	fleet := console.NewFleet(d)
 	policies, rollouts := console.NewPolicies(d), console.NewRollouts(d, fleet)
