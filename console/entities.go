@@ -43,6 +43,7 @@ type Credential struct {
 	Name        string
 	Environment string // "live" or "test"
 	Scopes      []string
+	Contact     string // whom to ask about it; "" for none
 	ExpiresAt   *time.Time
 	CreatedAt   time.Time
 	Versions    []KeyVersion // newest first
@@ -81,7 +82,9 @@ type KeyVersion struct {
 	NotAfter       *time.Time // refused from this moment on
 	RevokedAt      *time.Time
 	RevokeReason   string
-	EndedAt        *time.Time // when it reached a final state
+	EndedAt        *time.Time       // when it reached a final state
+	Brownout       *policy.Brownout // the last one of its rotation; it may be over
+	Leaked         bool             // it was found where it should not be
 }
 
 // Live reports whether the version can still be used or resumed.

@@ -8,6 +8,15 @@ import (
 	"github.com/headgate/headgate/policy"
 )
 
+// sees refuses a tenant's member what belongs to another tenant, in the words in
+// which an unknown one is refused.
+func (a Actor) sees(tenantID, what string) error {
+	if a.TenantID != "" && a.TenantID != tenantID {
+		return notFound(what)
+	}
+	return nil
+}
+
 // keyring is one credential with its versions and its open rotation, locked for
 // the rest of the transaction. Opening it finalises what has expired.
 type keyring struct {

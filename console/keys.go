@@ -22,7 +22,29 @@ type NewCredential struct {
 	Environment string
 	Scopes      []string
 	ExpiresAt   *time.Time
+	Contact     string // whom to ask about it; "" for none
+	// MaxCredentials is how many credentials with a live version the tenant may
+	// have then; 0 is no bound.
+	MaxCredentials int
 }
+
+// KeyShow picks out key versions by what is known of them.
+type KeyShow string
+
+// What can be picked out. Each comes in an order of its own.
+const (
+	ShowUnused       KeyShow = "unused"        // works, and was not used for UnusedAfter; the longest first
+	ShowNever        KeyShow = "never"         // works, and was never used; the newest first
+	ShowExpiring     KeyShow = "expiring"      // works, and expires within ExpiringWithin; the next first
+	ShowRetiringUsed KeyShow = "retiring-used" // retires, and was used since; the next end first
+	ShowCompromised  KeyShow = "compromised"   // was found where it should not be; the newest first
+)
+
+// Bounds of what KeyShow picks out.
+const (
+	UnusedAfter    = 90 * 24 * time.Hour
+	ExpiringWithin = 30 * 24 * time.Hour
+)
 
 // KeyQuery filters key versions. Q is a kid, or a part of a credential's or
 // tenant's name; "" matches everything.
@@ -31,6 +53,7 @@ type KeyQuery struct {
 	TenantID    string
 	Environment string
 	State       policy.KeyState
+	Show        KeyShow // "" for all, the newest first
 	Page        Page
 }
 
@@ -196,6 +219,31 @@ func (s *Keys) Get(ctx context.Context, kid string) (v KeyVersion, err error) {
 		return err
 	})
 	return v, err
+}
+
+// GetFor is Get for somebody who may be a tenant's member: another tenant's key
+// does not exist for such an actor.
+func (s *Keys) GetFor(ctx context.Context, actor Actor, kid string) (KeyVersion, error) {
+	v, err := s.Get(ctx, kid)
+	if err == nil {
+		err = actor.sees(v.TenantID, "key")
+	}
+	if err != nil {
+		return KeyVersion{}, err
+	}
+	return v, nil
+}
+
+// CredentialFor is GetCredential for somebody who may be a tenant's member.
+func (s *Keys) CredentialFor(ctx context.Context, actor Actor, id string) (Credential, error) {
+	c, err := s.GetCredential(ctx, id)
+	if err == nil {
+		err = actor.sees(c.TenantID, "credential")
+	}
+	if err != nil {
+		return Credential{}, err
+	}
+	return c, nil
 }
 
 // Count counts versions that work or could be resumed.

@@ -25,7 +25,18 @@ func NewRotations(d Deps) *Rotations { return &Rotations{d.withDefaults()} }
 type NewRotation struct {
 	Overlap time.Duration
 	Reason  string
+	// MaxOverlap is the longest overlap that the actor may ask for; 0 is MaxOverlap.
+	MaxOverlap time.Duration
 }
+
+// Overlaps lists the overlaps that are offered: now, an hour, a day, a week (the
+// default) and thirty days.
+func Overlaps() []time.Duration {
+	return []time.Duration{0, time.Hour, 24 * time.Hour, DefaultOverlap, 30 * 24 * time.Hour}
+}
+
+// DefaultOverlap is the overlap of a rotation for which none is named.
+const DefaultOverlap = 7 * 24 * time.Hour
 
 // Start issues a new version of a credential and lets the old one retire. Both
 // work until the overlap ends, which is never later than the old version's own
@@ -137,6 +148,19 @@ func (s *Rotations) Get(ctx context.Context, id string) (r Rotation, err error) 
 		return err
 	})
 	return r, err
+}
+
+// GetFor is Get for somebody who may be a tenant's member: another tenant's
+// rotation does not exist for such an actor.
+func (s *Rotations) GetFor(ctx context.Context, actor Actor, id string) (Rotation, error) {
+	r, err := s.Get(ctx, id)
+	if err == nil {
+		err = actor.sees(r.TenantID, "rotation")
+	}
+	if err != nil {
+		return Rotation{}, err
+	}
+	return r, nil
 }
 
 // List returns rotations, the newest first, at most 500; only running ones
