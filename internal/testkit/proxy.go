@@ -29,10 +29,21 @@ type FaultProxy struct {
 	drops   int           // next replies that are swallowed
 	cutAt   int           // bytes of the next reply after which its connection is cut; -1: none
 	pairs   map[*pair]bool
+	trap    *Trap // armed; nil: none
+	awaited *Trap // whose message has passed and whose answer has not come
 }
 
 // pair is one client's connection and the one to the server that belongs to it.
-type pair struct{ client, server net.Conn }
+type pair struct {
+	client, server net.Conn
+
+	said    []byte // the beginning of what the client said; guarded by the proxy's mu, as is what follows
+	deaf    bool   // nothing more of the client's gets through
+	mute    bool   // nothing more of the server's gets through
+	primed  bool   // the client has said a Trap's Once
+	watched bool   // and its At
+	skipped int    // messages since
+}
 
 func (p *pair) close() { _, _ = p.client.Close(), p.server.Close() }
 
@@ -59,7 +70,12 @@ func Proxy(t testing.TB, target string) *FaultProxy {
 
 // Pass lets everything through again, undelayed.
 func (p *FaultProxy) Pass() {
-	p.set(func() { p.refuse, p.hole, p.delay, p.drops, p.cutAt = false, false, 0, 0, -1 })
+	p.set(func() {
+		p.refuse, p.hole, p.delay, p.drops, p.cutAt, p.trap = false, false, 0, 0, -1, nil
+		for pr := range p.pairs {
+			pr.deaf, pr.mute = false, false
+		}
+	})
 }
 
 // Cut closes all connections and refuses new ones until Pass.
@@ -127,7 +143,7 @@ func (p *FaultProxy) serve(client net.Conn) {
 		_ = client.Close()
 		return
 	}
-	pr := &pair{client, server}
+	pr := &pair{client: client, server: server}
 	gone := make(chan struct{})
 	p.mu.Lock()
 	refuse := p.refuse
@@ -147,16 +163,16 @@ func (p *FaultProxy) serve(client net.Conn) {
 	p.running.Go(func() {
 		defer close(gone)
 		defer pr.close()
-		p.copy(server, client, false)
+		p.copy(pr, server, client, false)
 	})
-	p.copy(client, server, true)
+	p.copy(pr, client, server, true)
 	pr.close()
 	<-gone
 }
 
 // copy carries one direction until either side ends. A reply is what one read
 // of the server's side brings: with one question at a time, exactly one reply.
-func (p *FaultProxy) copy(to io.Writer, from net.Conn, reply bool) {
+func (p *FaultProxy) copy(pr *pair, to io.Writer, from net.Conn, reply bool) {
 	buf := make([]byte, 64<<10)
 	for {
 		n, err := from.Read(buf)
@@ -166,8 +182,11 @@ func (p *FaultProxy) copy(to io.Writer, from net.Conn, reply bool) {
 		b, cut := buf[:n], false
 		if reply {
 			b, cut = p.tamper(b)
+			p.answered(pr)
+		} else {
+			p.listen(pr, b)
 		}
-		if !p.hold(reply) {
+		if !p.hold(pr, reply) {
 			return
 		}
 		if _, err := to.Write(b); err != nil || cut {
@@ -193,11 +212,12 @@ func (p *FaultProxy) tamper(b []byte) (rest []byte, cut bool) {
 }
 
 // hold waits out a delay or a hole; false when the proxy was cut meanwhile.
-func (p *FaultProxy) hold(reply bool) bool {
+func (p *FaultProxy) hold(pr *pair, reply bool) bool {
 	from := time.Now()
 	for {
 		p.mu.Lock()
-		refuse, hole, changed := p.refuse, p.hole, p.changed
+		refuse, changed := p.refuse, p.changed
+		hole := p.hole || (reply && pr.mute) || (!reply && pr.deaf)
 		rest := p.delay - time.Since(from)
 		p.mu.Unlock()
 		switch {
