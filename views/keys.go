@@ -13,9 +13,32 @@ type KeyListProps struct {
 	Now         time.Time
 	Q, State    string
 	Environment string
+	Show        string // "", unused, never, expiring, retiring-used or compromised
+	Shows       []ui.Option
+	UseAge      string // how current what is known of use is, in words
 	Filtered    bool
 	Rows        []KeyRow
 	Pager       ui.PagerProps
+	ExportURL   string // the same list as CSV; "" when there is none
+	CanManage   bool
+}
+
+// KeyUseCell is what is known of the use of a key.
+type KeyUseCell struct {
+	First, Last time.Time // zero: see Word
+	RefusedAt   time.Time // presented for the last time while it was not accepted
+	Word        string    // "never" or "unknown", where there is no Last
+	Source      string    // of the last use: network and what called
+	Requests    string    // of 24 hours
+	Refused     string
+	Behind      bool // what is known is old
+}
+
+// SourceRow is one source that used a key.
+type SourceRow struct {
+	Network, Agent    string
+	First, Last       time.Time
+	Requests, Refused string
 }
 
 // KeyRow is one key version. It never holds a secret or a digest.
@@ -31,7 +54,10 @@ type KeyRow struct {
 	RevokeReason          string
 	CanRevoke, CanSuspend bool
 	CanResume             bool
-	Current               bool // the newest version of its credential
+	Scopes                string
+	Use                   KeyUseCell
+	RotationURL           string // of the rotation that it is part of, while that runs
+	Current               bool   // the newest version of its credential
 }
 
 // KeyPageProps is one key version.
@@ -44,8 +70,26 @@ type KeyPageProps struct {
 	RotationURL          string   // of the open rotation, if any
 	CanRotate            bool
 	RotateURL            string
-	SuspendEffect        string
+	UseEffect            string // what an act means for whoever uses it, in numbers
+	UseAge               string
+	Sources              []SourceRow
+	Timeline             TimelineProps
+	Events               []EventRow
+	AuditURL             string // "" for those who may not see the audit trail
 	Act, Problem, Reason string // a failed act: revoke, suspend or resume
+}
+
+// TimelineProps draws the lives of a credential's versions under each other.
+type TimelineProps struct {
+	From, To time.Time
+	Lives    []LifeProps
+}
+
+// LifeProps is the life of one version: from Start to End, retiring from
+// Retiring on (zero: never).
+type LifeProps struct {
+	KID, Words           string
+	Start, Retiring, End time.Time
 }
 
 // CredentialBlock is a credential with its versions.
@@ -64,6 +108,7 @@ type TenantKeysProps struct {
 	Head        TenantHeadProps
 	Credentials []CredentialBlock
 	NewURL      string
+	UseAge      string // how current what is known of use is
 }
 
 // CredentialFormProps is the form that issues a credential.

@@ -174,7 +174,8 @@ func pages() map[string]templ.Component {
 	missing := head("", "active", "Tern & Sons", bad)
 	missing.PlanMissing, missing.Problem, missing.Reason = true, "Say why.", hostile
 	rot := rotation("overlap")
-	key := views.KeyPageProps{Frame: frame("Key", "/keys/0123456789AB", good), Now: noon, Key: keys(hostile)[0], Scopes: []string{"read", hostile}, Versions: keys("backend"), CanRotate: true, RotateURL: ui.CredentialURL("crd_1", "rotate"), SuspendEffect: "How much it is used is not yet recorded per key."}
+	key := views.KeyPageProps{Frame: frame("Key", "/keys/0123456789AB", good), Now: noon, Key: keys(hostile)[0], Scopes: []string{"read", hostile}, Versions: keys("backend"), CanRotate: true, RotateURL: ui.CredentialURL("crd_1", "rotate"), UseEffect: "How much it is used is unknown now.", UseAge: "use is unknown", Sources: []views.SourceRow{{Network: "192.0.2.0/24", Agent: hostile, First: at("08:00:00"), Last: at("11:59:00"), Requests: "12", Refused: "0"}},
+		Timeline: views.TimelineProps{From: at("07:00:00"), To: noon, Lives: []views.LifeProps{{KID: "0123456789AB", Words: "active", Start: at("11:00:00"), End: noon}, {KID: "ZZ23456789AB", Words: "retiring", Start: at("07:00:00"), Retiring: at("11:00:00"), End: noon}}}, AuditURL: "/tenants/ten_a/audit"}
 	keyFailed := key
 	keyFailed.Act, keyFailed.Problem, keyFailed.Reason = "revoke", "Choose a reason.", ""
 	rotPage := views.RotationPageProps{Frame: frame("Rotation", "/rotations/rot_1", good), Now: noon, Rotation: rot, Masked: "hg_live_ZZ23456789AB_…", NewMasked: "hg_live_0123456789AB_…", Extended: 1, CanAct: true, Extends: plans, By: "24h",

@@ -154,6 +154,9 @@ func stateKind(state string) string {
 	}
 }
 
+// StateKind is stateKind for answers that show a state alone.
+func StateKind(state string) string { return stateKind(state) }
+
 // rotationWord is the state of a rotation in the words of its page.
 func rotationWord(state string) string {
 	if state == "forced" {

@@ -20,6 +20,7 @@ func (s *Server) frame(r *http.Request) ui.FrameProps {
 		p.Operator, p.Role = in.operator.Name, string(in.operator.Role)
 		p.Flash = parseFlash(in.flash)
 	}
+	p.Pending = s.pendingOf(r)
 	if !can(r, console.PermViewAudit) {
 		p.Hidden = append(p.Hidden, ui.AuditURL())
 	}

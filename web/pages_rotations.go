@@ -160,14 +160,14 @@ func (s *Server) rotationLiveProps(rot console.Rotation) views.RotationLiveProps
 }
 
 func (s *Server) rotationEnd(w http.ResponseWriter, r *http.Request) error {
-	return s.rotationAct(w, r, s.Rotations.End, "end", "The old key is ended", "refused")
+	return s.rotationAct(w, r, s.Rotations.End, "end")
 }
 
 func (s *Server) rotationCancel(w http.ResponseWriter, r *http.Request) error {
-	return s.rotationAct(w, r, s.Rotations.Cancel, "cancel", "Cancelled, the new key is revoked", "refused")
+	return s.rotationAct(w, r, s.Rotations.Cancel, "cancel")
 }
 
-func (s *Server) rotationAct(w http.ResponseWriter, r *http.Request, do act, name, did, verb string) error {
+func (s *Server) rotationAct(w http.ResponseWriter, r *http.Request, do act, name string) error {
 	id := chi.URLParam(r, "rotation")
 	f := form.Parse(r, "reason")
 	change, err := do(r.Context(), actor(r), id, f.Get("reason"))
@@ -178,7 +178,7 @@ func (s *Server) rotationAct(w http.ResponseWriter, r *http.Request, do act, nam
 		}
 		return s.rotationPageWith(w, r, status, views.RotationPageProps{Act: name, Problem: problem, Reason: f.Raw("reason")})
 	}
-	return s.told(w, r, ui.RotationURL(id, ""), did, verb, change)
+	return s.told(w, r, ui.RotationURL(id, ""), name, change)
 }
 
 func (s *Server) rotationExtend(w http.ResponseWriter, r *http.Request) error {
@@ -196,5 +196,5 @@ func (s *Server) rotationExtend(w http.ResponseWriter, r *http.Request) error {
 		}
 		return s.rotationPageWith(w, r, status, views.RotationPageProps{Act: "extend", Problem: problem, Reason: f.Raw("reason"), By: f.Get("by")})
 	}
-	return s.told(w, r, ui.RotationURL(id, ""), "Extended by "+ui.Span(by), "known", change)
+	return s.told(w, r, ui.RotationURL(id, ""), "extend", change)
 }

@@ -28,7 +28,7 @@ func (s *Server) tenantDelete(w http.ResponseWriter, r *http.Request) error {
 		}
 		return err
 	}
-	return s.told(w, r, ui.TenantURL(t.ID, ""), "Deleted", "refused", change)
+	return s.told(w, r, ui.TenantURL(t.ID, ""), "delete", change)
 }
 
 // tenantDeletion is the form that deletes a tenant, with what that does now; f

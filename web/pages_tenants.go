@@ -222,11 +222,11 @@ func (s *Server) tenantAudit(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (s *Server) tenantSuspend(w http.ResponseWriter, r *http.Request) error {
-	return s.tenantAct(w, r, s.Tenants.Suspend, "Suspended", "refused")
+	return s.tenantAct(w, r, s.Tenants.Suspend, "suspend")
 }
 
 func (s *Server) tenantResume(w http.ResponseWriter, r *http.Request) error {
-	return s.tenantAct(w, r, s.Tenants.Resume, "Resumed", "accepted")
+	return s.tenantAct(w, r, s.Tenants.Resume, "resume")
 }
 
 // effectiveRows are the limits that a tenant on a plan meets, in the order in

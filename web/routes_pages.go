@@ -22,6 +22,7 @@ func (s *Server) pageRoutes(r chi.Router) {
 	view.Get("/live/overview", s.page(s.overviewLive))
 	view.Get("/gateways", s.page(s.gatewayList))
 	view.Get("/live/gateways", s.page(s.gatewaysLive))
+	view.Get("/live/changes/{change}/{act}", s.page(s.changeLive))
 	view.Get("/routes", s.page(s.routeList))
 	view.Get("/plans", s.page(s.planList))
 	s.tenantRoutes(r)

@@ -32,6 +32,11 @@ type Deps struct {
 
 	Idempotency *console.Idempotency
 
+	// Overrides gives tenants values of their own; KeyUse tells who uses keys, nil:
+	// nobody knows, and pages say so.
+	Overrides *console.Overrides
+	KeyUse    console.KeyUseSource
+
 	// Gate is the door for gateways that cannot reach Redis; nil: there is none.
 	Gate http.Handler
 
@@ -63,6 +68,7 @@ func (d Deps) problems() error {
 	need(d.Activity != nil, "Activity")
 	need(d.Sessions != nil, "Sessions")
 	need(d.Idempotency != nil, "Idempotency")
+	need(d.Overrides != nil, "Overrides")
 	need(d.Log != nil, "Log")
 	need(d.Now != nil, "Now")
 	return errors.Join(errs...)

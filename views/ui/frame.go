@@ -17,6 +17,7 @@ type FrameProps struct {
 	Role        string
 	Facts       Facts
 	Flash       Flash
+	Pending     *Pending // a change that gateways are taking up; nil: none
 	ViewAs      string   // name of the tenant whose page an operator looks at
 	Hidden      []string // addresses of rail entries that the role may not open
 }
@@ -25,6 +26,21 @@ type FrameProps struct {
 type Flash struct {
 	Kind string // ok, warn or bad
 	Text string // empty: none
+}
+
+// Pending is a change that was made and is on its way to the gateways.
+type Pending struct {
+	Text  string // "Revoking: refused on 9 of 12 gateways so far"
+	Doing string // the state meanwhile: "revoking"; "" when the thing has none
+	Done  bool   // every gateway has it
+	Poll  string // where it is asked for anew; "" once it is done
+}
+
+func (p Pending) kind() string {
+	if p.Done {
+		return "ok"
+	}
+	return "warn"
 }
 
 // Facts are the numbers of the status strip. What is not known is said to be

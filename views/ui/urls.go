@@ -44,6 +44,30 @@ func KeyURL(kid, act string) string {
 // CredentialURL is an act on a credential: "rotate".
 func CredentialURL(id, act string) string { return "/credentials/" + url.PathEscape(id) + "/" + act }
 
+// LeaksURL is where keys that leaked are looked up, and what became of them.
+func LeaksURL() string { return "/leaks" }
+
+// ChangeLiveURL is where it is asked on how many gateways a change holds.
+func ChangeLiveURL(change int64, act string) string {
+	return "/live/changes/" + strconv.FormatInt(change, 10) + "/" + url.PathEscape(act)
+}
+
+// OverridesURL is the list of tenants' own values and boosts; query keeps filters.
+func OverridesURL(query string) string { return withQuery("/overrides", query) }
+
+// OverrideURL is one override; act is "", "end" or "extend".
+func OverrideURL(id, act string) string {
+	u := "/overrides/" + url.PathEscape(id)
+	if act != "" {
+		u += "/" + act
+	}
+	return u
+}
+
+// FindURL takes what was typed into the strip's search (POST): a key's secret
+// must not stand in an address.
+func FindURL() string { return "/find" }
+
 // RotationsURL is the list of rotations.
 func RotationsURL() string { return "/rotations" }
 

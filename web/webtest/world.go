@@ -107,6 +107,7 @@ func New(t testing.TB) *World {
 	w.Web = web.Deps{Tenants: console.NewTenants(d), Keys: console.NewKeys(d), Rotations: console.NewRotations(d),
 		Policies: policies, Rollouts: rollouts, Fleet: fleet, Operators: operators, Audit: console.NewAudit(d),
 		Activity: activity, Sessions: console.NewSessions(d), Idempotency: console.NewIdempotency(d),
+		Overrides: console.NewOverrides(d), KeyUse: d.KeyUse,
 		Log: log, Now: w.Now, Environment: "test", Deployment: "test", PublicURL: Origin, SecureCookies: true}
 	w.Handler, err = web.New(w.Web)
 	must(t, err)
