@@ -29,11 +29,15 @@ type Tenant struct {
 	ExternalID string // the customer's id elsewhere; unique when not ""
 	Plan       string
 	TimeZone   string // IANA name
-	State      policy.TenantState
-	Reason     string // why it is suspended; "" otherwise
-	Seq        int64  // sequence of its directory record
-	CreatedAt  time.Time
-	UpdatedAt  time.Time
+	// QuotaAnchor is the date, YYYY-MM-DD, that the periods of a quota count from
+	// whose alignment is anniversary; "" for the calendar's.
+	QuotaAnchor string
+	Contacts    []string // e-mail addresses, with names or without; nil for none
+	State       policy.TenantState
+	Reason      string // why it is suspended; "" otherwise
+	Seq         int64  // sequence of its directory record
+	CreatedAt   time.Time
+	UpdatedAt   time.Time
 }
 
 // Credential is a named way for a tenant to call the API.

@@ -1,7 +1,9 @@
 package console
 
 import (
+	"net/mail"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 	"unicode"
@@ -63,6 +65,55 @@ func (p *problems) timeZone(s string) string {
 	}
 	if _, err := time.LoadLocation(s); err != nil || s == "Local" {
 		p.add("time_zone", "This is not the name of a time zone, such as Europe/Berlin.")
+	}
+	return s
+}
+
+// date reads YYYY-MM-DD; "" is none.
+func (p *problems) date(field, s string) string {
+	s = strings.TrimSpace(s)
+	if s == "" {
+		return ""
+	}
+	if at, err := time.Parse(time.DateOnly, s); err != nil || at.Year() < 1970 || at.Year() > 2200 {
+		p.add(field, "This is not a date, such as 2026-01-31.")
+	}
+	return s
+}
+
+// maxContacts bounds the addresses of a tenant.
+const maxContacts = 10
+
+// contacts reads e-mail addresses, with names or without, and writes each one way.
+func (p *problems) contacts(in []string) []string {
+	var out []string
+	for _, s := range in {
+		if s = strings.TrimSpace(s); s == "" {
+			continue
+		}
+		a, err := mail.ParseAddress(s)
+		if err != nil || len(s) > 254 || strings.ContainsFunc(s, hidden) || strings.ContainsAny(s, "\n\t") {
+			p.add("contacts", "%q is not an e-mail address, such as Ann Lee <ann@example.com>.", clipped(s))
+			continue
+		}
+		s = a.Address
+		if a.Name != "" {
+			s = a.Name + " <" + a.Address + ">"
+		}
+		if !slices.Contains(out, s) {
+			out = append(out, s)
+		}
+	}
+	if len(out) > maxContacts {
+		p.add("contacts", "At most %d addresses.", maxContacts)
+	}
+	return out
+}
+
+// clipped is the beginning of what somebody typed, for a message.
+func clipped(s string) string {
+	if r := []rune(s); len(r) > 60 {
+		return string(r[:60]) + "…"
 	}
 	return s
 }

@@ -36,6 +36,7 @@ type OutboxStore interface {
 // begins with Lock hold the row until the transaction ends.
 type Tx interface {
 	TenantRows
+	OverrideRows
 	CredentialRows
 	KeyRows
 	RotationRows
@@ -51,6 +52,7 @@ type Tx interface {
 	RolloutRows
 	DecisionRows
 	BeatRows
+	MemberRows
 }
 
 // Cursor is the place after which a page begins: the sort key of the last row

@@ -61,7 +61,11 @@ func (r *Relay) record(ctx context.Context, tx Tx, row OutboxRow) (policy.Signed
 		if err != nil {
 			return policy.SignedRecord{}, err
 		}
-		return r.tenantRecord(t)
+		own, err := tx.OpenOverrides(ctx, []string{t.ID})
+		if err != nil {
+			return policy.SignedRecord{}, err
+		}
+		return r.tenantRecord(tenantTerms{t, own})
 	}
 	k, err := tx.Key(ctx, row.Ref)
 	if err != nil {
@@ -70,12 +74,10 @@ func (r *Relay) record(ctx context.Context, tx Tx, row OutboxRow) (policy.Signed
 	return r.keyRecord(k)
 }
 
-func (r *Relay) tenantRecord(t Tenant) (policy.SignedRecord, error) {
-	rec := policy.TenantRecord{ID: t.ID, Plan: t.Plan, State: t.State, TimeZone: t.TimeZone}
-	if rec.TimeZone == "UTC" {
-		rec.TimeZone = "" // the default of a tenant, which says nothing against the plan's
-	}
-	return policy.SignRecord(r.d.Signer, r.d.Deployment, policy.RecordTenant, t.ID, t.Seq, rec)
+// tenantRecord makes a tenant's record. Row and overrides may be read in two
+// steps: a change between them has a sequence and an outbox row of its own.
+func (r *Relay) tenantRecord(t tenantTerms) (policy.SignedRecord, error) {
+	return policy.SignRecord(r.d.Signer, r.d.Deployment, policy.RecordTenant, t.ID, t.Seq, t.record())
 }
 
 func (r *Relay) keyRecord(k KeyVersion) (policy.SignedRecord, error) {
@@ -138,8 +140,12 @@ func (r *Relay) mend(ctx context.Context, state policy.FeedState) error {
 // fillAll puts every record there is, tenants first, and returns how many.
 func (r *Relay) fillAll(ctx context.Context, put func(context.Context, []policy.SignedRecord) error) (int, error) {
 	since := r.d.now().Add(-keepFinal)
-	tenants, err := fill(ctx, r, put, func(tx Tx, after string) ([]Tenant, error) {
-		return tx.DirectoryTenants(ctx, after, since, relayBatch)
+	tenants, err := fill(ctx, r, put, func(tx Tx, after string) ([]tenantTerms, error) {
+		rows, err := tx.DirectoryTenants(ctx, after, since, relayBatch)
+		if err != nil {
+			return nil, err
+		}
+		return withOverrides(ctx, tx, rows)
 	}, r.tenantRecord)
 	if err != nil {
 		return 0, err

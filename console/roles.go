@@ -8,6 +8,8 @@ type Role string
 // Roles, from the least to the most.
 const (
 	RoleViewer    Role = "viewer"
+	RoleSupport   Role = "support" // helps tenants: small boosts that end by themselves
+	RoleAuditor   Role = "auditor" // reads everything and takes it away as files
 	RoleEditor    Role = "editor"
 	RolePublisher Role = "publisher"
 	RoleKeyAdmin  Role = "key-admin"
@@ -32,6 +34,8 @@ const (
 	PermManageRules     Permission = "manage-rules"     // say which changes need approvals
 	PermManageTenants   Permission = "manage-tenants"   // create, change, suspend, delete tenants
 	PermManageKeys      Permission = "manage-keys"      // issue, rotate, suspend, revoke
+	PermBoost           Permission = "boost"            // raise a tenant's limit a little and for a while
+	PermExport          Permission = "export"           // lists of tenants, keys and events as files
 	PermManageOperators Permission = "manage-operators" // operators, their roles and tokens
 	PermViewAsTenant    Permission = "view-as-tenant"   // a tenant's own page, read-only
 	PermViewAudit       Permission = "view-audit"
@@ -48,18 +52,22 @@ func roleTable(r Role) []Permission {
 	switch r {
 	case RoleViewer:
 		return base
+	case RoleSupport:
+		return append(base, PermBoost)
+	case RoleAuditor:
+		return append(base, PermExport)
 	case RoleEditor:
 		return append(base, PermEditDrafts)
 	case RolePublisher:
 		return append(base, PermEditDrafts, PermPublish, PermApprove)
 	case RoleKeyAdmin:
-		return append(base, PermManageTenants, PermManageKeys)
+		return append(base, PermManageTenants, PermManageKeys, PermBoost, PermExport)
 	case RoleTenantViewer:
 		return []Permission{PermOwnTenant, PermOwnSessions}
 	case RoleTenantAdmin:
 		return []Permission{PermOwnTenant, PermOwnSessions, PermOwnKeys, PermOwnMembers}
 	case RoleOwner:
-		return append(base, PermEditDrafts, PermPublish, PermApprove, PermManageRules, PermManageTenants, PermManageKeys, PermManageOperators)
+		return append(base, PermEditDrafts, PermPublish, PermApprove, PermManageRules, PermManageTenants, PermManageKeys, PermManageOperators, PermBoost, PermExport)
 	}
 	return nil
 }
@@ -72,14 +80,14 @@ func (r Role) Valid() bool { return slices.Contains(Roles(), r) }
 
 // Roles lists all roles of operators from the least to the most.
 func Roles() []Role {
-	return []Role{RoleViewer, RoleEditor, RolePublisher, RoleKeyAdmin, RoleOwner}
+	return []Role{RoleViewer, RoleSupport, RoleAuditor, RoleEditor, RolePublisher, RoleKeyAdmin, RoleOwner}
 }
 
 // Permissions lists all permissions that an operator can have.
 func Permissions() []Permission {
 	return []Permission{
 		PermView, PermEditDrafts, PermPublish, PermApprove, PermManageRules, PermManageTenants, PermManageKeys,
-		PermManageOperators, PermViewAsTenant, PermViewAudit, PermOwnSessions,
+		PermManageOperators, PermViewAsTenant, PermViewAudit, PermOwnSessions, PermBoost, PermExport,
 	}
 }
 

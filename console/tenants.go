@@ -3,6 +3,7 @@ package console
 import (
 	"context"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -17,19 +18,41 @@ type Tenants struct{ d Deps }
 func NewTenants(d Deps) *Tenants { return &Tenants{d.withDefaults()} }
 
 // NewTenant is what an operator says of a new tenant. TimeZone defaults to UTC.
-type NewTenant struct{ Name, ExternalID, Plan, TimeZone string }
+// QuotaAnchor is a date, YYYY-MM-DD; without one anniversaries are the calendar's.
+type NewTenant struct {
+	Name, ExternalID, Plan, TimeZone, QuotaAnchor string
+	Contacts                                      []string // e-mail addresses, at most 10
+}
 
 // TenantPatch changes a tenant; nil keeps.
-type TenantPatch struct{ Name, ExternalID, Plan, TimeZone *string }
+type TenantPatch struct {
+	Name, ExternalID, Plan, TimeZone, QuotaAnchor *string
+	Contacts                                      *[]string
+	// Seq refuses the change (CodeConflict) when the tenant has another sequence by
+	// now: somebody has changed it since it was looked at.
+	Seq    *int64
+	Reason string // for the audit trail; may be empty
+}
 
 // TenantQuery filters tenants. Q is a part of the name, or a whole id or
 // external id. State "" means all but deleted.
 type TenantQuery struct {
-	Q     string
-	Plan  string
-	State policy.TenantState
-	Page  Page
+	Q             string
+	Plan          string
+	State         policy.TenantState
+	WithOverrides bool       // only those with values of their own or boosts
+	Sort          TenantSort // by name leaves deleted ones out
+	Page          Page
 }
+
+// TenantSort is an order of tenants.
+type TenantSort string
+
+// Orders of tenants.
+const (
+	SortNewest TenantSort = "" // the newest first
+	SortName   TenantSort = "name"
+)
 
 // Create makes a tenant. Its plan must be in the policy in force; before the
 // first publication any well-formed plan will do, and that publication must
@@ -41,7 +64,8 @@ func (s *Tenants) Create(ctx context.Context, actor Actor, in NewTenant) (Tenant
 	var p problems
 	t := Tenant{
 		Name: p.name("name", in.Name), ExternalID: p.text("external_id", in.ExternalID, maxName, false),
-		Plan: p.plan(in.Plan), TimeZone: p.timeZone(in.TimeZone), State: policy.TenantActive, Seq: 1,
+		Plan: p.plan(in.Plan), TimeZone: p.timeZone(in.TimeZone), QuotaAnchor: p.date("quota_anchor", in.QuotaAnchor),
+		Contacts: p.contacts(in.Contacts), State: policy.TenantActive, Seq: 1,
 	}
 	if err := p.err(); err != nil {
 		return Tenant{}, err
@@ -65,21 +89,28 @@ func (s *Tenants) Create(ctx context.Context, actor Actor, in NewTenant) (Tenant
 	return s.done(t, err)
 }
 
-// Update changes a tenant's name, external id, plan or time zone.
+// Update changes what a tenant is called, its plan, and what else is said of it.
 func (s *Tenants) Update(ctx context.Context, actor Actor, id string, in TenantPatch) (Tenant, error) {
 	if err := actor.need(PermManageTenants); err != nil {
 		return Tenant{}, err
 	}
+	reason, err := optionalReason(in.Reason)
+	if err != nil {
+		return Tenant{}, err
+	}
 	var t Tenant
-	err := s.d.Store.InTx(ctx, func(tx Tx) error {
+	err = s.d.Store.InTx(ctx, func(tx Tx) error {
 		before, err := lockLiveTenant(ctx, tx, id)
 		if err != nil {
 			return err
 		}
+		if in.Seq != nil && *in.Seq != before.Seq {
+			return conflict("Somebody has changed the tenant since. Look at it again.")
+		}
 		if t, err = patched(before, in); err != nil {
 			return err
 		}
-		if t == before {
+		if reflect.DeepEqual(t, before) {
 			return nil
 		}
 		if t.Plan != before.Plan {
@@ -87,7 +118,7 @@ func (s *Tenants) Update(ctx context.Context, actor Actor, id string, in TenantP
 				return err
 			}
 		}
-		_, err = s.update(ctx, tx, actor, "tenant.update", "", before, &t)
+		_, err = s.update(ctx, tx, actor, "tenant.update", reason, before, &t)
 		return err
 	})
 	return s.done(t, err)
@@ -106,6 +137,12 @@ func patched(t Tenant, in TenantPatch) (Tenant, error) {
 	}
 	if in.TimeZone != nil {
 		t.TimeZone = p.timeZone(*in.TimeZone)
+	}
+	if in.QuotaAnchor != nil {
+		t.QuotaAnchor = p.date("quota_anchor", *in.QuotaAnchor)
+	}
+	if in.Contacts != nil {
+		t.Contacts = p.contacts(*in.Contacts)
 	}
 	return t, p.err()
 }

@@ -11,10 +11,13 @@ type tenantView struct {
 	Plan       string `json:"plan"`
 	TimeZone   string `json:"time_zone"`
 	State      string `json:"state"`
+
+	QuotaAnchor string   `json:"quota_anchor,omitempty"`
+	Contacts    []string `json:"contacts,omitempty"`
 }
 
 func viewTenant(t Tenant) tenantView {
-	return tenantView{t.Name, t.ExternalID, t.Plan, t.TimeZone, string(t.State)}
+	return tenantView{t.Name, t.ExternalID, t.Plan, t.TimeZone, string(t.State), t.QuotaAnchor, t.Contacts}
 }
 
 type credentialView struct {

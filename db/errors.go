@@ -25,6 +25,8 @@ func conflicts(constraint string) string {
 		"rollouts_running":                 "A version is on trial already: promote or stop it first.",
 		"rollouts_final":                   "The trial has ended.",
 		"policy_versions_pkey":             "Someone else has published in the meantime.",
+		"overrides_one_live":               "Somebody else has changed this limit of the tenant at the same time; please try again.",
+		"overrides_final":                  "It has ended.",
 		"tenants_final_state":              "The tenant has been deleted.",
 		"key_versions_final_state":         "The key has ended.",
 		"rotations_final_state":            "The rotation is over.",

@@ -34,6 +34,14 @@ func orEmpty(s []string) []string {
 	return s
 }
 
+// orNil is what came of orEmpty.
+func orNil(s []string) []string {
+	if len(s) == 0 {
+		return nil
+	}
+	return s
+}
+
 func each[A, B any](in []A, f func(A) B) []B {
 	out := make([]B, len(in))
 	for i, a := range in {
@@ -59,7 +67,7 @@ func decoded[A, B any](rows []A, err error, f func(A) (B, error)) ([]B, error) {
 func tenantOf(r gen.Tenant) console.Tenant {
 	return console.Tenant{
 		ID: r.ID, Name: r.Name, ExternalID: orZero(r.ExternalID), Plan: r.Plan, TimeZone: r.TimeZone, State: policy.TenantState(r.State),
-		Reason: r.Reason, Seq: r.Seq, CreatedAt: r.CreatedAt, UpdatedAt: r.UpdatedAt,
+		QuotaAnchor: r.QuotaAnchor, Contacts: orNil(r.Contacts), Reason: r.Reason, Seq: r.Seq, CreatedAt: r.CreatedAt, UpdatedAt: r.UpdatedAt,
 	}
 }
 
@@ -67,7 +75,7 @@ func tenantOf(r gen.Tenant) console.Tenant {
 func (t tx) InsertTenant(ctx context.Context, v console.Tenant) error {
 	return t.q.InsertTenant(ctx, gen.InsertTenantParams{
 		ID: v.ID, Name: v.Name, ExternalID: orNull(v.ExternalID), Plan: v.Plan, TimeZone: v.TimeZone, State: string(v.State),
-		Reason: v.Reason, Seq: v.Seq, CreatedAt: v.CreatedAt, UpdatedAt: v.UpdatedAt,
+		QuotaAnchor: v.QuotaAnchor, Contacts: orEmpty(v.Contacts), Reason: v.Reason, Seq: v.Seq, CreatedAt: v.CreatedAt, UpdatedAt: v.UpdatedAt,
 	})
 }
 
@@ -75,7 +83,7 @@ func (t tx) InsertTenant(ctx context.Context, v console.Tenant) error {
 func (t tx) UpdateTenant(ctx context.Context, v console.Tenant) error {
 	return t.q.UpdateTenant(ctx, gen.UpdateTenantParams{
 		ID: v.ID, Name: v.Name, ExternalID: orNull(v.ExternalID), Plan: v.Plan, TimeZone: v.TimeZone, State: string(v.State),
-		Reason: v.Reason, Seq: v.Seq, UpdatedAt: v.UpdatedAt,
+		QuotaAnchor: v.QuotaAnchor, Contacts: orEmpty(v.Contacts), Reason: v.Reason, Seq: v.Seq, UpdatedAt: v.UpdatedAt,
 	})
 }
 
@@ -99,8 +107,14 @@ func (t tx) ShareTenant(ctx context.Context, id string) (console.Tenant, error) 
 
 // Tenants implements console.TenantLists.
 func (t tx) Tenants(ctx context.Context, q console.TenantQuery, after console.Cursor, limit int) ([]console.Tenant, error) {
+	if q.Sort == console.SortName {
+		rows, err := t.q.ListTenantsByName(ctx, gen.ListTenantsByNameParams{
+			Q: q.Q, Plan: q.Plan, State: string(q.State), WithOverrides: q.WithOverrides, AfterID: after.ID, MaxRows: int32(limit),
+		})
+		return each(rows, tenantOf), err
+	}
 	rows, err := t.q.ListTenants(ctx, gen.ListTenantsParams{
-		Q: q.Q, Plan: q.Plan, State: string(q.State), AfterID: after.ID, AfterAt: after.At, MaxRows: int32(limit),
+		Q: q.Q, Plan: q.Plan, State: string(q.State), WithOverrides: q.WithOverrides, AfterID: after.ID, AfterAt: after.At, MaxRows: int32(limit),
 	})
 	return each(rows, tenantOf), err
 }

@@ -153,7 +153,7 @@ func (q *Queries) DeleteSchedule(ctx context.Context, draftID string) (int64, er
 }
 
 const findTenant = `-- name: FindTenant :one
-SELECT id, name, external_id, plan, time_zone, state, reason, seq, created_at, updated_at FROM tenants WHERE state <> 'deleted' AND (id = $1 OR external_id = $1) ORDER BY (id = $1) DESC LIMIT 1
+SELECT id, name, external_id, plan, time_zone, state, reason, seq, created_at, updated_at, quota_anchor, contacts FROM tenants WHERE state <> 'deleted' AND (id = $1 OR external_id = $1) ORDER BY (id = $1) DESC LIMIT 1
 `
 
 // By id, else by external id.
@@ -171,6 +171,8 @@ func (q *Queries) FindTenant(ctx context.Context, ref string) (Tenant, error) {
 		&i.Seq,
 		&i.CreatedAt,
 		&i.UpdatedAt,
+		&i.QuotaAnchor,
+		&i.Contacts,
 	)
 	return i, err
 }

@@ -19,6 +19,23 @@ type APIToken struct {
 	LastUsedAt *time.Time
 }
 
+type Ask struct {
+	ID          string
+	TenantID    string
+	LimitID     string
+	Wanted      string
+	FactorMilli int64
+	Until       *time.Time
+	Why         string
+	State       string
+	MemberID    string
+	MemberName  string
+	DecidedBy   string
+	Answer      string
+	CreatedAt   time.Time
+	DecidedAt   *time.Time
+}
+
 type AuditEvent struct {
 	Seq       int64
 	At        time.Time
@@ -40,6 +57,20 @@ type AuditEvent struct {
 	Hash      []byte
 }
 
+type Brownout struct {
+	ID         string
+	RotationID string
+	KID        string
+	TenantID   string
+	Network    string
+	FromAt     time.Time
+	UntilAt    time.Time
+	StoppedAt  *time.Time
+	AuthorID   string
+	Author     string
+	Reason     string
+}
+
 type Credential struct {
 	ID          string
 	TenantID    string
@@ -48,6 +79,7 @@ type Credential struct {
 	Scopes      []string
 	ExpiresAt   *time.Time
 	CreatedAt   time.Time
+	Contact     string
 }
 
 type Draft struct {
@@ -118,20 +150,80 @@ type IdempotencyKey struct {
 }
 
 type KeyVersion struct {
-	KID          string
-	CredentialID string
+	KID             string
+	CredentialID    string
+	TenantID        string
+	Digest          string
+	State           string
+	ResumeState     *string
+	Seq             int64
+	CreatedAt       time.Time
+	ActivatedAt     time.Time
+	RetiringAt      *time.Time
+	NotAfter        *time.Time
+	RevokedAt       *time.Time
+	RevokeReason    *string
+	EndedAt         *time.Time
+	Used            bool
+	IdleSince       time.Time
+	Leaked          bool
+	BrownoutNetwork *string
+	BrownoutFrom    *time.Time
+	BrownoutUntil   *time.Time
+}
+
+type LeakCase struct {
+	ID       string
+	KID      string
+	TenantID string
+	State    string
+	Source   string
+	Kind     string
+	URL      string
+	Note     string
+	Done     string
+	FoundAt  time.Time
+	ClosedAt *time.Time
+	ClosedBy string
+	Reports  int64
+}
+
+type Member struct {
+	ID           string
 	TenantID     string
-	Digest       string
-	State        string
-	ResumeState  *string
-	Seq          int64
+	Email        string
+	ExternalUser string
+	Name         string
+	Role         string
+	PasswordHash string
 	CreatedAt    time.Time
-	ActivatedAt  time.Time
-	RetiringAt   *time.Time
-	NotAfter     *time.Time
-	RevokedAt    *time.Time
-	RevokeReason *string
-	EndedAt      *time.Time
+	JoinedAt     *time.Time
+	DisabledAt   *time.Time
+}
+
+type MemberInvitation struct {
+	ID         string
+	TenantID   string
+	Email      string
+	Role       string
+	SecretHash string
+	InvitedBy  string
+	CreatedAt  time.Time
+	ExpiresAt  time.Time
+	UsedAt     *time.Time
+	RevokedAt  *time.Time
+}
+
+type MemberSession struct {
+	Hash      string
+	MemberID  string
+	TenantID  string
+	Data      []byte
+	IP        string
+	UserAgent string
+	CreatedAt time.Time
+	SeenAt    time.Time
+	ExpiresAt time.Time
 }
 
 type Operator struct {
@@ -155,6 +247,27 @@ type Outbox struct {
 	Result    string
 	Attempts  int32
 	LastError string
+	Bulk      bool
+}
+
+type Override struct {
+	ID          string
+	TenantID    string
+	LimitID     string
+	Kind        string
+	Rate        string
+	Burst       *int64
+	Amount      *int64
+	Most        *int64
+	FactorMilli *int64
+	Reason      string
+	AuthorID    string
+	Author      string
+	CreatedAt   time.Time
+	ExpiresAt   *time.Time
+	EndedAt     *time.Time
+	EndedBy     string
+	EndReason   string
 }
 
 type PolicyReview struct {
@@ -186,6 +299,12 @@ type PolicyVersion struct {
 	Proof      []byte
 }
 
+type PortalRule struct {
+	Scope     string
+	Rules     []byte
+	UpdatedAt time.Time
+}
+
 type Rollout struct {
 	Version        int64
 	Base           int64
@@ -206,20 +325,21 @@ type Rollout struct {
 }
 
 type Rotation struct {
-	ID             string
-	CredentialID   string
-	TenantID       string
-	OldKID         string
-	NewKID         string
-	State          string
-	Reason         string
-	OverlapSeconds int64
-	OldNotAfter    *time.Time
-	StartedAt      time.Time
-	EndsAt         time.Time
-	EndedAt        *time.Time
-	EndReason      string
-	Extensions     int32
+	ID               string
+	CredentialID     string
+	TenantID         string
+	OldKID           string
+	NewKID           string
+	State            string
+	Reason           string
+	OverlapSeconds   int64
+	OldNotAfter      *time.Time
+	StartedAt        time.Time
+	EndsAt           time.Time
+	EndedAt          *time.Time
+	EndReason        string
+	Extensions       int32
+	MemberExtensions int32
 }
 
 type Session struct {
@@ -233,17 +353,38 @@ type Session struct {
 	ExpiresAt  time.Time
 }
 
+type SignInLink struct {
+	Hash      string
+	MemberID  string
+	TenantID  string
+	MadeBy    string
+	CreatedAt time.Time
+	ExpiresAt time.Time
+	UsedAt    *time.Time
+}
+
 type Tenant struct {
-	ID         string
-	Name       string
-	ExternalID *string
-	Plan       string
-	TimeZone   string
-	State      string
-	Reason     string
-	Seq        int64
-	CreatedAt  time.Time
-	UpdatedAt  time.Time
+	ID          string
+	Name        string
+	ExternalID  *string
+	Plan        string
+	TimeZone    string
+	State       string
+	Reason      string
+	Seq         int64
+	CreatedAt   time.Time
+	UpdatedAt   time.Time
+	QuotaAnchor string
+	Contacts    []string
+}
+
+type Threshold struct {
+	ID        string
+	TenantID  string
+	Kind      string
+	Value     int64
+	MemberID  string
+	CreatedAt time.Time
 }
 
 type Trial struct {

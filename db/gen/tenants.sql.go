@@ -11,18 +11,20 @@ import (
 )
 
 const countTenants = `-- name: CountTenants :one
-SELECT count(*) FROM tenants WHERE state <> 'deleted'
+SELECT (CASE WHEN n <= 10000 THEN n ELSE greatest(10001, estimated_rows('SELECT 1 FROM tenants WHERE state <> ''deleted''')) END)::bigint AS n
+FROM (SELECT count(*) AS n FROM (SELECT 1 FROM tenants WHERE state <> 'deleted' LIMIT 10001) few) counted
 `
 
+// Exact up to 10 000, the planner's estimate above.
 func (q *Queries) CountTenants(ctx context.Context) (int64, error) {
 	row := q.db.QueryRow(ctx, countTenants)
-	var count int64
-	err := row.Scan(&count)
-	return count, err
+	var n int64
+	err := row.Scan(&n)
+	return n, err
 }
 
 const getTenant = `-- name: GetTenant :one
-SELECT id, name, external_id, plan, time_zone, state, reason, seq, created_at, updated_at FROM tenants WHERE id = $1
+SELECT id, name, external_id, plan, time_zone, state, reason, seq, created_at, updated_at, quota_anchor, contacts FROM tenants WHERE id = $1
 `
 
 func (q *Queries) GetTenant(ctx context.Context, id string) (Tenant, error) {
@@ -39,26 +41,30 @@ func (q *Queries) GetTenant(ctx context.Context, id string) (Tenant, error) {
 		&i.Seq,
 		&i.CreatedAt,
 		&i.UpdatedAt,
+		&i.QuotaAnchor,
+		&i.Contacts,
 	)
 	return i, err
 }
 
 const insertTenant = `-- name: InsertTenant :exec
-INSERT INTO tenants (id, name, external_id, plan, time_zone, state, reason, seq, created_at, updated_at)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
+INSERT INTO tenants (id, name, external_id, plan, time_zone, quota_anchor, contacts, state, reason, seq, created_at, updated_at)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)
 `
 
 type InsertTenantParams struct {
-	ID         string
-	Name       string
-	ExternalID *string
-	Plan       string
-	TimeZone   string
-	State      string
-	Reason     string
-	Seq        int64
-	CreatedAt  time.Time
-	UpdatedAt  time.Time
+	ID          string
+	Name        string
+	ExternalID  *string
+	Plan        string
+	TimeZone    string
+	QuotaAnchor string
+	Contacts    []string
+	State       string
+	Reason      string
+	Seq         int64
+	CreatedAt   time.Time
+	UpdatedAt   time.Time
 }
 
 // A taken external_id is a unique violation.
@@ -69,6 +75,8 @@ func (q *Queries) InsertTenant(ctx context.Context, arg InsertTenantParams) erro
 		arg.ExternalID,
 		arg.Plan,
 		arg.TimeZone,
+		arg.QuotaAnchor,
+		arg.Contacts,
 		arg.State,
 		arg.Reason,
 		arg.Seq,
@@ -79,9 +87,16 @@ func (q *Queries) InsertTenant(ctx context.Context, arg InsertTenantParams) erro
 }
 
 const listPlansInUse = `-- name: ListPlansInUse :many
-SELECT DISTINCT plan FROM tenants WHERE state <> 'deleted' ORDER BY plan
+WITH RECURSIVE step AS (
+  (SELECT t.plan FROM tenants t WHERE t.state <> 'deleted' ORDER BY t.plan LIMIT 1)
+  UNION ALL
+  SELECT (SELECT t.plan FROM tenants t WHERE t.state <> 'deleted' AND t.plan > step.plan ORDER BY t.plan LIMIT 1)
+  FROM step WHERE step.plan IS NOT NULL
+)
+SELECT step.plan::text AS plan FROM step WHERE step.plan IS NOT NULL ORDER BY 1
 `
 
+// From one plan to the next by the index: as many steps as there are plans, however many tenants.
 func (q *Queries) ListPlansInUse(ctx context.Context) ([]string, error) {
 	rows, err := q.db.Query(ctx, listPlansInUse)
 	if err != nil {
@@ -132,22 +147,24 @@ func (q *Queries) ListTenantNames(ctx context.Context, ids []string) ([]ListTena
 }
 
 const listTenants = `-- name: ListTenants :many
-SELECT id, name, external_id, plan, time_zone, state, reason, seq, created_at, updated_at FROM tenants
-WHERE ($1::text = '' OR strpos(lower(name), lower($1)) > 0 OR id = $1 OR external_id = $1)
+SELECT id, name, external_id, plan, time_zone, state, reason, seq, created_at, updated_at, quota_anchor, contacts FROM tenants
+WHERE ($1::text = '' OR search_words(name) @@ search_query($1) OR id = $1 OR external_id = $1)
   AND ($2::text = '' OR plan = $2)
   AND (CASE WHEN $3::text = '' THEN state <> 'deleted' ELSE state = $3 END)
-  AND ($4::text = '' OR (created_at, id) < ($5::timestamptz, $4::text))
+  AND (NOT $4::boolean OR EXISTS (SELECT 1 FROM overrides o WHERE o.tenant_id = tenants.id AND o.ended_at IS NULL))
+  AND ($5::text = '' OR (created_at, id) < ($6::timestamptz, $5::text))
 ORDER BY created_at DESC, id DESC
-LIMIT $6
+LIMIT $7
 `
 
 type ListTenantsParams struct {
-	Q       string
-	Plan    string
-	State   string
-	AfterID string
-	AfterAt time.Time
-	MaxRows int32
+	Q             string
+	Plan          string
+	State         string
+	WithOverrides bool
+	AfterID       string
+	AfterAt       time.Time
+	MaxRows       int32
 }
 
 // Newest first; the cursor is the last row's (created_at, id), which never change.
@@ -156,6 +173,7 @@ func (q *Queries) ListTenants(ctx context.Context, arg ListTenantsParams) ([]Ten
 		arg.Q,
 		arg.Plan,
 		arg.State,
+		arg.WithOverrides,
 		arg.AfterID,
 		arg.AfterAt,
 		arg.MaxRows,
@@ -178,6 +196,69 @@ func (q *Queries) ListTenants(ctx context.Context, arg ListTenantsParams) ([]Ten
 			&i.Seq,
 			&i.CreatedAt,
 			&i.UpdatedAt,
+			&i.QuotaAnchor,
+			&i.Contacts,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const listTenantsByName = `-- name: ListTenantsByName :many
+SELECT id, name, external_id, plan, time_zone, state, reason, seq, created_at, updated_at, quota_anchor, contacts FROM tenants
+WHERE state <> 'deleted' AND ($1::text = '' OR state = $1)
+  AND ($2::text = '' OR search_words(name) @@ search_query($2) OR id = $2 OR external_id = $2)
+  AND ($3::text = '' OR plan = $3)
+  AND (NOT $4::boolean OR EXISTS (SELECT 1 FROM overrides o WHERE o.tenant_id = tenants.id AND o.ended_at IS NULL))
+  AND ($5::text = '' OR (lower(name), id) > (SELECT lower(p.name), p.id FROM tenants p WHERE p.id = $5))
+ORDER BY lower(name), id
+LIMIT $6
+`
+
+type ListTenantsByNameParams struct {
+	State         string
+	Q             string
+	Plan          string
+	WithOverrides bool
+	AfterID       string
+	MaxRows       int32
+}
+
+// By name, whatever its case; the cursor is the last row's id, whose name is looked up. Deleted ones are left out.
+func (q *Queries) ListTenantsByName(ctx context.Context, arg ListTenantsByNameParams) ([]Tenant, error) {
+	rows, err := q.db.Query(ctx, listTenantsByName,
+		arg.State,
+		arg.Q,
+		arg.Plan,
+		arg.WithOverrides,
+		arg.AfterID,
+		arg.MaxRows,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []Tenant{}
+	for rows.Next() {
+		var i Tenant
+		if err := rows.Scan(
+			&i.ID,
+			&i.Name,
+			&i.ExternalID,
+			&i.Plan,
+			&i.TimeZone,
+			&i.State,
+			&i.Reason,
+			&i.Seq,
+			&i.CreatedAt,
+			&i.UpdatedAt,
+			&i.QuotaAnchor,
+			&i.Contacts,
 		); err != nil {
 			return nil, err
 		}
@@ -190,7 +271,7 @@ func (q *Queries) ListTenants(ctx context.Context, arg ListTenantsParams) ([]Ten
 }
 
 const listTenantsForDirectory = `-- name: ListTenantsForDirectory :many
-SELECT id, name, external_id, plan, time_zone, state, reason, seq, created_at, updated_at FROM tenants WHERE id > $1 AND (state <> 'deleted' OR updated_at > $2) ORDER BY id LIMIT $3
+SELECT id, name, external_id, plan, time_zone, state, reason, seq, created_at, updated_at, quota_anchor, contacts FROM tenants WHERE id > $1 AND (state <> 'deleted' OR updated_at > $2) ORDER BY id LIMIT $3
 `
 
 type ListTenantsForDirectoryParams struct {
@@ -220,6 +301,8 @@ func (q *Queries) ListTenantsForDirectory(ctx context.Context, arg ListTenantsFo
 			&i.Seq,
 			&i.CreatedAt,
 			&i.UpdatedAt,
+			&i.QuotaAnchor,
+			&i.Contacts,
 		); err != nil {
 			return nil, err
 		}
@@ -232,7 +315,7 @@ func (q *Queries) ListTenantsForDirectory(ctx context.Context, arg ListTenantsFo
 }
 
 const lockTenant = `-- name: LockTenant :one
-SELECT id, name, external_id, plan, time_zone, state, reason, seq, created_at, updated_at FROM tenants WHERE id = $1 FOR UPDATE
+SELECT id, name, external_id, plan, time_zone, state, reason, seq, created_at, updated_at, quota_anchor, contacts FROM tenants WHERE id = $1 FOR UPDATE
 `
 
 // For changes of the tenant itself.
@@ -250,12 +333,14 @@ func (q *Queries) LockTenant(ctx context.Context, id string) (Tenant, error) {
 		&i.Seq,
 		&i.CreatedAt,
 		&i.UpdatedAt,
+		&i.QuotaAnchor,
+		&i.Contacts,
 	)
 	return i, err
 }
 
 const shareTenant = `-- name: ShareTenant :one
-SELECT id, name, external_id, plan, time_zone, state, reason, seq, created_at, updated_at FROM tenants WHERE id = $1 FOR SHARE
+SELECT id, name, external_id, plan, time_zone, state, reason, seq, created_at, updated_at, quota_anchor, contacts FROM tenants WHERE id = $1 FOR SHARE
 `
 
 // For changes of what belongs to it: the tenant keeps its state meanwhile.
@@ -273,26 +358,30 @@ func (q *Queries) ShareTenant(ctx context.Context, id string) (Tenant, error) {
 		&i.Seq,
 		&i.CreatedAt,
 		&i.UpdatedAt,
+		&i.QuotaAnchor,
+		&i.Contacts,
 	)
 	return i, err
 }
 
 const updateTenant = `-- name: UpdateTenant :exec
 UPDATE tenants SET name = $1, external_id = $2, plan = $3, time_zone = $4,
-  state = $5, reason = $6, seq = $7, updated_at = $8
-WHERE id = $9
+  quota_anchor = $5, contacts = $6, state = $7, reason = $8, seq = $9, updated_at = $10
+WHERE id = $11
 `
 
 type UpdateTenantParams struct {
-	Name       string
-	ExternalID *string
-	Plan       string
-	TimeZone   string
-	State      string
-	Reason     string
-	Seq        int64
-	UpdatedAt  time.Time
-	ID         string
+	Name        string
+	ExternalID  *string
+	Plan        string
+	TimeZone    string
+	QuotaAnchor string
+	Contacts    []string
+	State       string
+	Reason      string
+	Seq         int64
+	UpdatedAt   time.Time
+	ID          string
 }
 
 func (q *Queries) UpdateTenant(ctx context.Context, arg UpdateTenantParams) error {
@@ -301,6 +390,8 @@ func (q *Queries) UpdateTenant(ctx context.Context, arg UpdateTenantParams) erro
 		arg.ExternalID,
 		arg.Plan,
 		arg.TimeZone,
+		arg.QuotaAnchor,
+		arg.Contacts,
 		arg.State,
 		arg.Reason,
 		arg.Seq,

@@ -1,0 +1,56 @@
+package console
+
+import (
+	"context"
+	"encoding/json"
+
+	"github.com/headgate/headgate/policy"
+)
+
+// tenantTerms is a tenant with what its record carries besides.
+type tenantTerms struct {
+	Tenant
+	open []TenantOverride // that nobody ended; those whose time is over end by themselves
+}
+
+// record is what gateways get to know of the tenant.
+func (t tenantTerms) record() policy.TenantRecord {
+	rec := policy.TenantRecord{ID: t.ID, Plan: t.Plan, State: t.State, TimeZone: t.TimeZone, QuotaAnchor: t.QuotaAnchor}
+	if rec.TimeZone == "UTC" {
+		rec.TimeZone = "" // the default of a tenant, which says nothing against the plan's
+	}
+	for _, o := range t.open {
+		rec.Overrides = append(rec.Overrides, o.Override)
+	}
+	return rec
+}
+
+// size is how many bytes the record has.
+func (t tenantTerms) size() (int, error) {
+	b, err := json.Marshal(t.record())
+	return len(b), err
+}
+
+// withOverrides reads the overrides of tenants.
+func withOverrides(ctx context.Context, tx Tx, tenants []Tenant) ([]tenantTerms, error) {
+	if len(tenants) == 0 {
+		return nil, nil
+	}
+	ids := make([]string, len(tenants))
+	for i, t := range tenants {
+		ids[i] = t.ID
+	}
+	own, err := tx.OpenOverrides(ctx, ids)
+	if err != nil {
+		return nil, err
+	}
+	of := map[string][]TenantOverride{}
+	for _, o := range own {
+		of[o.TenantID] = append(of[o.TenantID], o)
+	}
+	out := make([]tenantTerms, len(tenants))
+	for i, t := range tenants {
+		out[i] = tenantTerms{t, of[t.ID]}
+	}
+	return out, nil
+}
