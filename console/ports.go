@@ -40,6 +40,7 @@ type Tx interface {
 	CredentialRows
 	KeyRows
 	RotationRows
+	LeakRows
 	DraftRows
 	VersionRows
 	OutboxRows
@@ -76,6 +77,7 @@ type TenantRows interface {
 // TenantLists reads many tenants.
 type TenantLists interface {
 	Tenants(ctx context.Context, q TenantQuery, after Cursor, limit int) ([]Tenant, error)
+	// CountTenants is exact up to 10 000 and an estimate above.
 	CountTenants(ctx context.Context) (int64, error)
 	PlansInUse(ctx context.Context) ([]string, error)
 	TenantPlans
@@ -111,11 +113,23 @@ type KeyRows interface {
 	// KeysOf lists a tenant's versions, of one credential when it is not "".
 	KeysOf(ctx context.Context, tenantID, credentialID string) ([]KeyVersion, error)
 	KeyLists
+	KeyStanding
+}
+
+// KeyStanding reads and notes what is known of key versions besides their state.
+type KeyStanding interface {
+	// ShownKeys lists what q.Show picks out, in its order.
+	ShownKeys(ctx context.Context, q KeyQuery, now time.Time, after Cursor, limit int) ([]KeyVersion, error)
+	// TouchKeys notes that versions were used: ats[i] is when kids[i] was last. It
+	// writes a row at most once a day.
+	TouchKeys(ctx context.Context, kids []string, ats []time.Time) error
+	MarkKeyLeaked(ctx context.Context, kid string) error
 }
 
 // KeyLists reads many key versions.
 type KeyLists interface {
 	Keys(ctx context.Context, q KeyQuery, after Cursor, limit int) ([]KeyVersion, error)
+	// CountKeys is exact up to 10 000 and an estimate above.
 	CountKeys(ctx context.Context) (int64, error)
 	// DueCredentials lists credentials with a version or rotation whose time has run out.
 	DueCredentials(ctx context.Context, now time.Time, limit int) ([]string, error)
@@ -131,6 +145,34 @@ type RotationRows interface {
 	// OpenRotation returns the credential's running rotation; CodeNotFound when there is none.
 	OpenRotation(ctx context.Context, credentialID string) (Rotation, error)
 	Rotations(ctx context.Context, open bool, limit int) ([]Rotation, error)
+	BrownoutRows
+}
+
+// BrownoutRows keeps brown-outs. Changes happen under LockCredential.
+type BrownoutRows interface {
+	InsertBrownout(ctx context.Context, b Brownout) error
+	// StopBrownouts ends those of a rotation that still run.
+	StopBrownouts(ctx context.Context, rotationID string, now time.Time) error
+	// Brownouts lists those of a rotation, the newest first.
+	Brownouts(ctx context.Context, rotationID string) ([]Brownout, error)
+}
+
+// LeakRows keeps leak cases.
+type LeakRows interface {
+	InsertLeak(ctx context.Context, c LeakCase) error
+	UpdateLeak(ctx context.Context, c LeakCase) error
+	LockLeak(ctx context.Context, id string) (LeakCase, error)
+	// LockNewestLeak returns the newest case of a key, an open one before all
+	// others; CodeNotFound when there is none.
+	LockNewestLeak(ctx context.Context, kid string) (LeakCase, error)
+	LeakLists
+}
+
+// LeakLists reads many leak cases.
+type LeakLists interface {
+	// Leaks lists the newest first.
+	Leaks(ctx context.Context, q LeakQuery, after Cursor, limit int) ([]LeakCase, error)
+	CountOpenLeaks(ctx context.Context) (int64, error)
 }
 
 // DraftRows keeps drafts.
@@ -198,13 +240,18 @@ type OutboxRow struct {
 	Result    string
 	Attempts  int
 	LastError string
+	Bulk      bool // of a bulk job: sent when nothing else waits, and removed then
 }
 
 // OutboxRows keeps the outbox.
 type OutboxRows interface {
 	InsertOutbox(ctx context.Context, kind OutboxKind, ref string, now time.Time) (int64, error)
+	// InsertBulkOutbox inserts rows of a bulk job, in one statement.
+	InsertBulkOutbox(ctx context.Context, kind OutboxKind, refs []string, now time.Time) error
 	Outbox(ctx context.Context, id int64) (OutboxRow, error)
+	// PendingOutbox lists what was not sent, the oldest first, rows of bulk jobs last.
 	PendingOutbox(ctx context.Context, limit int) ([]OutboxRow, error)
+	// CountPendingOutbox counts up to 10 000; more are 10 001.
 	CountPendingOutbox(ctx context.Context) (int64, error)
 	OutboxResults
 }
@@ -213,7 +260,10 @@ type OutboxRows interface {
 type OutboxResults interface {
 	FinishOutbox(ctx context.Context, ids []int64, place policy.Place, result string, now time.Time) error
 	FailOutbox(ctx context.Context, ids []int64, problem string) error
-	DeleteDoneOutbox(ctx context.Context, before time.Time) error
+	// DeleteSentOutbox removes rows of bulk jobs, which nobody waits for.
+	DeleteSentOutbox(ctx context.Context, ids []int64) error
+	// DeleteDoneOutbox removes at most limit rows that were sent before, and tells how many.
+	DeleteDoneOutbox(ctx context.Context, before time.Time, limit int) (int64, error)
 	// FeedPlace is the directory place that the relay has reached; zero at first.
 	FeedPlace(ctx context.Context) (policy.Place, error)
 	SetFeedPlace(ctx context.Context, p policy.Place, now time.Time) error

@@ -6,6 +6,8 @@ package gen
 
 import (
 	"time"
+
+	"github.com/jackc/pgx/v5/pgtype"
 )
 
 type APIToken struct {
@@ -147,6 +149,33 @@ type IdempotencyKey struct {
 	Answer      []byte
 	CreatedAt   time.Time
 	ExpiresAt   time.Time
+}
+
+type KeySource struct {
+	KID        string
+	TenantID   string
+	Network    string
+	Agent      string
+	FirstSeen  time.Time
+	LastSeen   time.Time
+	LongestGap int64
+	Requests   int64
+	Limited    int64
+	Refused    int64
+	UsedAt     *time.Time
+	RefusedAt  *time.Time
+	LastDay    pgtype.Date
+}
+
+type KeyUseReplica struct {
+	Replica     string
+	Boot        string
+	Seq         int64
+	Through     time.Time
+	Final       bool
+	MissingFrom *time.Time
+	MissingTo   *time.Time
+	UpdatedAt   time.Time
 }
 
 type KeyVersion struct {
