@@ -9,6 +9,7 @@ const (
 	jobsEvery  = time.Second
 	sweepEvery = time.Minute
 	outboxKept = 24 * time.Hour
+	sweepBatch = 5000
 )
 
 // Jobs is what happens by itself as time passes: keys and rotations whose time
@@ -92,7 +93,7 @@ func (j *Jobs) Sweep(ctx context.Context) error {
 	if err := j.d.tellOldSaves(ctx); err != nil {
 		return err
 	}
-	return j.d.Store.InTx(ctx, func(tx Tx) error {
+	err := j.d.Store.InTx(ctx, func(tx Tx) error {
 		now := j.d.now()
 		if err := tx.DeleteDeadSessions(ctx, now, now.Add(-SessionIdle)); err != nil {
 			return err
@@ -100,9 +101,24 @@ func (j *Jobs) Sweep(ctx context.Context) error {
 		if err := tx.DeleteExpiredIdempotencyKeys(ctx, now); err != nil {
 			return err
 		}
-		if err := tx.DeleteOldTrials(ctx, now.Add(-trialKept)); err != nil {
+		return tx.DeleteOldTrials(ctx, now.Add(-trialKept))
+	})
+	if err != nil {
+		return err
+	}
+	return j.sweepOutbox(ctx)
+}
+
+// sweepOutbox removes rows in steps: a day may have left a million.
+func (j *Jobs) sweepOutbox(ctx context.Context) error {
+	for {
+		var n int64
+		err := j.d.Store.InTx(ctx, func(tx Tx) (err error) {
+			n, err = tx.DeleteDoneOutbox(ctx, j.d.now().Add(-outboxKept), sweepBatch)
+			return err
+		})
+		if err != nil || n < sweepBatch {
 			return err
 		}
-		return tx.DeleteDoneOutbox(ctx, now.Add(-outboxKept))
-	})
+	}
 }

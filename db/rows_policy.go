@@ -161,50 +161,6 @@ func (t tx) SetHead(ctx context.Context, number int64, now time.Time) error {
 	return t.q.SetHead(ctx, gen.SetHeadParams{Number: &number, Now: &now})
 }
 
-func outboxOf(r gen.Outbox) console.OutboxRow {
-	return console.OutboxRow{
-		ID: r.ID, Kind: console.OutboxKind(r.Kind), Ref: r.Ref, CreatedAt: r.CreatedAt, DoneAt: r.DoneAt,
-		Place: policy.Place{Epoch: r.Epoch, Seq: r.Seq}, Result: r.Result, Attempts: int(r.Attempts), LastError: r.LastError,
-	}
-}
-
-// InsertOutbox implements console.OutboxRows.
-func (t tx) InsertOutbox(ctx context.Context, kind console.OutboxKind, ref string, now time.Time) (int64, error) {
-	return t.q.InsertOutbox(ctx, gen.InsertOutboxParams{Kind: string(kind), Ref: ref, Now: now})
-}
-
-// Outbox implements console.OutboxRows.
-func (t tx) Outbox(ctx context.Context, id int64) (console.OutboxRow, error) {
-	r, err := t.q.GetOutbox(ctx, id)
-	return outboxOf(r), absent(err, "change")
-}
-
-// PendingOutbox implements console.OutboxRows.
-func (t tx) PendingOutbox(ctx context.Context, limit int) ([]console.OutboxRow, error) {
-	rows, err := t.q.ListPendingOutbox(ctx, int32(limit))
-	return each(rows, outboxOf), err
-}
-
-// CountPendingOutbox implements console.OutboxRows.
-func (t tx) CountPendingOutbox(ctx context.Context) (int64, error) {
-	return t.q.CountPendingOutbox(ctx)
-}
-
-// FinishOutbox implements console.OutboxResults.
-func (t tx) FinishOutbox(ctx context.Context, ids []int64, place policy.Place, result string, now time.Time) error {
-	return t.q.FinishOutbox(ctx, gen.FinishOutboxParams{Ids: ids, Epoch: place.Epoch, Seq: place.Seq, Result: result, Now: &now})
-}
-
-// FailOutbox implements console.OutboxResults.
-func (t tx) FailOutbox(ctx context.Context, ids []int64, problem string) error {
-	return t.q.FailOutbox(ctx, gen.FailOutboxParams{Ids: ids, LastError: problem})
-}
-
-// DeleteDoneOutbox implements console.OutboxResults.
-func (t tx) DeleteDoneOutbox(ctx context.Context, before time.Time) error {
-	return t.q.DeleteDoneOutbox(ctx, before)
-}
-
 // FeedPlace implements console.OutboxResults.
 func (t tx) FeedPlace(ctx context.Context) (policy.Place, error) {
 	r, err := t.q.GetFeedPlace(ctx)
@@ -261,13 +217,6 @@ func auditOf(rows []gen.AuditEvent, err error) ([]console.AuditEvent, error) {
 		}
 	}
 	return out, nil
-}
-
-// AuditEvents implements console.AuditRows.
-func (t tx) AuditEvents(ctx context.Context, q console.AuditQuery, beforeSeq int64, limit int) ([]console.AuditEvent, error) {
-	return auditOf(t.q.ListAudit(ctx, gen.ListAuditParams{
-		BeforeSeq: beforeSeq, Actor: q.Actor, Action: q.Action, Object: q.Object, ObjectID: q.ObjectID, TenantID: q.TenantID, MaxRows: int32(limit),
-	}))
 }
 
 // AuditForward implements console.AuditRows.

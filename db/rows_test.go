@@ -199,7 +199,7 @@ func TestRows_OutboxAndPlaceComeBackAsTheyWere(t *testing.T) {
 		same(t, n, int64(1))
 		reached, err4 := tx.FeedPlace(ctx)
 		same(t, reached, place)
-		if err := errors.Join(err, err2, err3, err4, tx.DeleteDoneOutbox(ctx, at.Add(time.Second))); err != nil {
+		if err := errors.Join(err, err2, err3, err4, swept(tx.DeleteDoneOutbox(ctx, at.Add(time.Second), 10))); err != nil {
 			return err
 		}
 		if _, err := tx.Outbox(ctx, ids[0]); !console.IsNotFound(err) {

@@ -54,6 +54,8 @@ func Open(ctx context.Context, dsn string, maxConns int32) (*Store, error) {
 	p["statement_timeout"] = statementTimeout
 	p["lock_timeout"] = lockTimeout
 	p["idle_in_transaction_session_timeout"] = idleInTxTimeout
+	// Lists have filters that may be unset: a plan for all their values would walk the table.
+	p["plan_cache_mode"] = "force_custom_plan"
 	cfg.AfterConnect = readUTC
 	pool, err := pgxpool.NewWithConfig(ctx, cfg)
 	if err != nil {

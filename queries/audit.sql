@@ -10,17 +10,6 @@ INSERT INTO audit_events (seq, at, actor_id, actor, role, via, action, object, o
 VALUES (@seq, @at, @actor_id, @actor, @role, @via, @action, @object, @object_id, @tenant_id, sqlc.narg('before'), sqlc.narg('after'), sqlc.narg('changes'),
   @reason, @ip, @request_id, @prev_hash, @hash);
 
--- name: ListAudit :many
--- Newest first; the cursor is the last row's seq, 0 for the first page.
-SELECT * FROM audit_events
-WHERE (@before_seq::bigint = 0 OR seq < @before_seq)
-  AND (@actor::text = '' OR actor_id = @actor OR strpos(lower(actor), lower(@actor)) > 0)
-  AND (@action::text = '' OR action = @action OR starts_with(action, @action || '.'))
-  AND (@object::text = '' OR object = @object)
-  AND (@object_id::text = '' OR object_id = @object_id)
-  AND (@tenant_id::text = '' OR tenant_id = @tenant_id)
-ORDER BY seq DESC LIMIT @max_rows;
-
 -- name: ListAuditForward :many
 -- Oldest first, for verification.
 SELECT * FROM audit_events WHERE seq > @after_seq ORDER BY seq LIMIT @max_rows;
