@@ -40,6 +40,7 @@ type World struct {
 	Handler   http.Handler
 	Feed      *Feed
 	Decisions *Decisions
+	KeyUse    *KeyUse
 	Operators map[console.Role]console.Operator
 	Tokens    map[console.Role]string
 	Log       *Buffer
@@ -86,7 +87,7 @@ func (w *World) Advance(d time.Duration) {
 func New(t testing.TB) *World {
 	t.Helper()
 	w := &World{DSN: testkit.Postgres(t), Decisions: &Decisions{}, Operators: map[console.Role]console.Operator{}, Tokens: map[console.Role]string{}, Log: &Buffer{}}
-	w.Feed = NewFeed(w.Now)
+	w.Feed, w.KeyUse = NewFeed(w.Now), NewKeyUse(w.Now)
 	ctx, cancel := context.WithCancel(context.Background())
 	store, err := db.Open(ctx, w.DSN, 8)
 	must(t, err)
@@ -95,7 +96,7 @@ func New(t testing.TB) *World {
 	relay := console.NewRelay(d, store)
 	d.Nudge = relay.Nudge
 	activity, operators := console.NewActivity(d), console.NewOperators(d)
-	d.KeyUse = console.NewKeyUses(d, console.KeyUseRetention{})
+	d.KeyUse = w.KeyUse
 	d.Prover, d.Decisions, d.Traffic, d.Passwords = replay.Engine{}, w.Decisions, activity.Live(), operators
 	fleet := console.NewFleet(d)
 	policies, rollouts := console.NewPolicies(d), console.NewRollouts(d, fleet)
