@@ -89,6 +89,8 @@ type KeyVersion struct {
 	EndedAt        *time.Time       // when it reached a final state
 	Brownout       *policy.Brownout // the last one of its rotation; it may be over
 	Leaked         bool             // it was found where it should not be
+	Used           bool             // it was accepted at least once, as far as is known
+	IdleSince      time.Time        // when it was last used, or made; up to a day before the truth
 }
 
 // Live reports whether the version can still be used or resumed.
@@ -125,7 +127,9 @@ type Rotation struct {
 	EndsAt         time.Time
 	EndedAt        *time.Time
 	EndReason      string
-	Extensions     int
+	Extensions     int // in all
+	// MemberExtensions is how many of them are a tenant's member's.
+	MemberExtensions int
 }
 
 // Open reports whether the rotation still runs.

@@ -44,6 +44,7 @@ type Tx interface {
 	DraftRows
 	VersionRows
 	OutboxRows
+	RecordRows
 	OperatorRows
 	SessionRows
 	TokenRows
@@ -52,6 +53,7 @@ type Tx interface {
 	ChangeRows
 	RolloutRows
 	DecisionRows
+	BulkRows
 	BeatRows
 	MemberRows
 }
@@ -145,7 +147,27 @@ type RotationRows interface {
 	// OpenRotation returns the credential's running rotation; CodeNotFound when there is none.
 	OpenRotation(ctx context.Context, credentialID string) (Rotation, error)
 	Rotations(ctx context.Context, open bool, limit int) ([]Rotation, error)
+	RotationLists
 	BrownoutRows
+}
+
+// RiskWindow says which rotations are at risk: those that end before Soon, and
+// whose old version was used within a quarter of the overlap (of MinQuiet at
+// least, and of a day at most) before Now.
+type RiskWindow struct {
+	Now, Soon time.Time
+	MinQuiet  time.Duration
+}
+
+// RotationLists reads many rotations. TenantID "" is every tenant's.
+type RotationLists interface {
+	// RunningRotations lists those at risk or all others that run, the next end first.
+	RunningRotations(ctx context.Context, atRisk bool, w RiskWindow, tenantID string, after Cursor, limit int) ([]RatedRotation, error)
+	// EndedRotations lists those that are over, the last end first; state "" is every one.
+	EndedRotations(ctx context.Context, state RotationState, tenantID string, after Cursor, limit int) ([]RatedRotation, error)
+	// RotationGaps is, per rotation, the longest silence after which a source of its
+	// old version came again: of those seen since a time that have not switched.
+	RotationGaps(ctx context.Context, ids []string, since time.Time) (map[string]time.Duration, error)
 }
 
 // BrownoutRows keeps brown-outs. Changes happen under LockCredential.
@@ -267,6 +289,12 @@ type OutboxResults interface {
 	// FeedPlace is the directory place that the relay has reached; zero at first.
 	FeedPlace(ctx context.Context) (policy.Place, error)
 	SetFeedPlace(ctx context.Context, p policy.Place, now time.Time) error
+}
+
+// RecordRows reads what the relay makes records of, many at once and in any order.
+type RecordRows interface {
+	TenantsByID(ctx context.Context, ids []string) ([]Tenant, error)
+	KeysByID(ctx context.Context, kids []string) ([]KeyVersion, error)
 }
 
 // OperatorRows keeps operators.

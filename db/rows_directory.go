@@ -143,14 +143,16 @@ func (t tx) DirectoryTenants(ctx context.Context, afterID string, endedSince tim
 
 func credentialOf(r gen.Credential) console.Credential {
 	return console.Credential{
-		ID: r.ID, TenantID: r.TenantID, Name: r.Name, Environment: r.Environment, Scopes: r.Scopes, ExpiresAt: r.ExpiresAt, CreatedAt: r.CreatedAt,
+		ID: r.ID, TenantID: r.TenantID, Name: r.Name, Environment: r.Environment, Scopes: r.Scopes, Contact: r.Contact,
+		ExpiresAt: r.ExpiresAt, CreatedAt: r.CreatedAt,
 	}
 }
 
 // InsertCredential implements console.CredentialRows.
 func (t tx) InsertCredential(ctx context.Context, c console.Credential) error {
 	return t.q.InsertCredential(ctx, gen.InsertCredentialParams{
-		ID: c.ID, TenantID: c.TenantID, Name: c.Name, Environment: c.Environment, Scopes: orEmpty(c.Scopes), ExpiresAt: c.ExpiresAt, CreatedAt: c.CreatedAt,
+		ID: c.ID, TenantID: c.TenantID, Name: c.Name, Environment: c.Environment, Scopes: orEmpty(c.Scopes), Contact: c.Contact,
+		ExpiresAt: c.ExpiresAt, CreatedAt: c.CreatedAt,
 	})
 }
 
@@ -184,6 +186,7 @@ func keyOf(r gen.GetKeyVersionRow) console.KeyVersion {
 		Environment: r.Environment, Scopes: r.Scopes, Digest: v.Digest, State: policy.KeyState(v.State),
 		ResumeState: policy.KeyState(orZero(v.ResumeState)), Seq: v.Seq, CreatedAt: v.CreatedAt, ActivatedAt: v.ActivatedAt,
 		RetiringAt: v.RetiringAt, NotAfter: v.NotAfter, RevokedAt: v.RevokedAt, RevokeReason: orZero(v.RevokeReason), EndedAt: v.EndedAt,
+		Brownout: brownoutOfKey(v), Leaked: v.Leaked, Used: v.Used, IdleSince: v.IdleSince,
 	}
 }
 
@@ -197,7 +200,9 @@ func (t tx) InsertKey(ctx context.Context, k console.KeyVersion) error {
 
 // UpdateKey implements console.KeyRows.
 func (t tx) UpdateKey(ctx context.Context, k console.KeyVersion) error {
+	network, from, until := brownoutColumns(k.Brownout)
 	return t.q.UpdateKeyVersion(ctx, gen.UpdateKeyVersionParams{
+		BrownoutNetwork: network, BrownoutFrom: from, BrownoutUntil: until, Leaked: k.Leaked,
 		KID: k.KID, State: string(k.State), ResumeState: orNull(string(k.ResumeState)), Seq: k.Seq, RetiringAt: k.RetiringAt,
 		NotAfter: k.NotAfter, RevokedAt: k.RevokedAt, RevokeReason: orNull(k.RevokeReason), EndedAt: k.EndedAt,
 	})
@@ -214,17 +219,6 @@ func (t tx) KeysOf(ctx context.Context, tenantID, credentialID string) ([]consol
 	rows, err := t.q.ListKeyVersions(ctx, gen.ListKeyVersionsParams{TenantID: tenantID, CredentialID: credentialID})
 	return each(rows, func(r gen.ListKeyVersionsRow) console.KeyVersion { return keyOf(gen.GetKeyVersionRow(r)) }), err
 }
-
-// Keys implements console.KeyLists.
-func (t tx) Keys(ctx context.Context, q console.KeyQuery, after console.Cursor, limit int) ([]console.KeyVersion, error) {
-	rows, err := t.q.ListKeys(ctx, gen.ListKeysParams{
-		Q: q.Q, TenantID: q.TenantID, Environment: q.Environment, State: string(q.State), AfterKID: after.ID, AfterAt: after.At, MaxRows: int32(limit),
-	})
-	return each(rows, func(r gen.ListKeysRow) console.KeyVersion { return keyOf(gen.GetKeyVersionRow(r)) }), err
-}
-
-// CountKeys implements console.KeyLists.
-func (t tx) CountKeys(ctx context.Context) (int64, error) { return t.q.CountKeys(ctx) }
 
 // DueCredentials implements console.KeyLists.
 func (t tx) DueCredentials(ctx context.Context, now time.Time, limit int) ([]string, error) {
@@ -243,7 +237,7 @@ func rotationOf(r gen.GetRotationRow) console.Rotation {
 		ID: v.ID, CredentialID: v.CredentialID, TenantID: v.TenantID, CredentialName: r.CredentialName, TenantName: r.TenantName,
 		OldKID: v.OldKID, NewKID: v.NewKID, State: console.RotationState(v.State), Reason: v.Reason,
 		Overlap: time.Duration(v.OverlapSeconds) * time.Second, OldNotAfter: v.OldNotAfter, StartedAt: v.StartedAt, EndsAt: v.EndsAt,
-		EndedAt: v.EndedAt, EndReason: v.EndReason, Extensions: int(v.Extensions),
+		EndedAt: v.EndedAt, EndReason: v.EndReason, Extensions: int(v.Extensions), MemberExtensions: int(v.MemberExtensions),
 	}
 }
 
@@ -260,6 +254,7 @@ func (t tx) InsertRotation(ctx context.Context, r console.Rotation) error {
 func (t tx) UpdateRotation(ctx context.Context, r console.Rotation) error {
 	return t.q.UpdateRotation(ctx, gen.UpdateRotationParams{
 		ID: r.ID, State: string(r.State), EndsAt: r.EndsAt, EndedAt: r.EndedAt, EndReason: r.EndReason, Extensions: int32(r.Extensions),
+		MemberExtensions: int32(r.MemberExtensions),
 	})
 }
 

@@ -10,19 +10,8 @@ import (
 	"time"
 )
 
-const countKeys = `-- name: CountKeys :one
-SELECT count(*) FROM key_versions WHERE state IN ('active', 'retiring', 'suspended')
-`
-
-func (q *Queries) CountKeys(ctx context.Context) (int64, error) {
-	row := q.db.QueryRow(ctx, countKeys)
-	var count int64
-	err := row.Scan(&count)
-	return count, err
-}
-
 const getCredential = `-- name: GetCredential :one
-SELECT id, tenant_id, name, environment, scopes, expires_at, created_at FROM credentials WHERE id = $1
+SELECT id, tenant_id, name, environment, scopes, expires_at, created_at, contact FROM credentials WHERE id = $1
 `
 
 func (q *Queries) GetCredential(ctx context.Context, id string) (Credential, error) {
@@ -36,12 +25,13 @@ func (q *Queries) GetCredential(ctx context.Context, id string) (Credential, err
 		&i.Scopes,
 		&i.ExpiresAt,
 		&i.CreatedAt,
+		&i.Contact,
 	)
 	return i, err
 }
 
 const getKeyVersion = `-- name: GetKeyVersion :one
-SELECT v.kid, v.credential_id, v.tenant_id, v.digest, v.state, v.resume_state, v.seq, v.created_at, v.activated_at, v.retiring_at, v.not_after, v.revoked_at, v.revoke_reason, v.ended_at, c.name AS credential_name, c.environment, c.scopes, t.name AS tenant_name
+SELECT v.kid, v.credential_id, v.tenant_id, v.digest, v.state, v.resume_state, v.seq, v.created_at, v.activated_at, v.retiring_at, v.not_after, v.revoked_at, v.revoke_reason, v.ended_at, v.used, v.idle_since, v.leaked, v.brownout_network, v.brownout_from, v.brownout_until, c.name AS credential_name, c.environment, c.scopes, t.name AS tenant_name
 FROM key_versions v JOIN credentials c ON c.id = v.credential_id JOIN tenants t ON t.id = v.tenant_id
 WHERE v.kid = $1
 `
@@ -72,6 +62,12 @@ func (q *Queries) GetKeyVersion(ctx context.Context, kid string) (GetKeyVersionR
 		&i.KeyVersion.RevokedAt,
 		&i.KeyVersion.RevokeReason,
 		&i.KeyVersion.EndedAt,
+		&i.KeyVersion.Used,
+		&i.KeyVersion.IdleSince,
+		&i.KeyVersion.Leaked,
+		&i.KeyVersion.BrownoutNetwork,
+		&i.KeyVersion.BrownoutFrom,
+		&i.KeyVersion.BrownoutUntil,
 		&i.CredentialName,
 		&i.Environment,
 		&i.Scopes,
@@ -81,8 +77,8 @@ func (q *Queries) GetKeyVersion(ctx context.Context, kid string) (GetKeyVersionR
 }
 
 const insertCredential = `-- name: InsertCredential :exec
-INSERT INTO credentials (id, tenant_id, name, environment, scopes, expires_at, created_at)
-VALUES ($1, $2, $3, $4, $5, $6, $7)
+INSERT INTO credentials (id, tenant_id, name, environment, scopes, contact, expires_at, created_at)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
 `
 
 type InsertCredentialParams struct {
@@ -91,6 +87,7 @@ type InsertCredentialParams struct {
 	Name        string
 	Environment string
 	Scopes      []string
+	Contact     string
 	ExpiresAt   *time.Time
 	CreatedAt   time.Time
 }
@@ -102,6 +99,7 @@ func (q *Queries) InsertCredential(ctx context.Context, arg InsertCredentialPara
 		arg.Name,
 		arg.Environment,
 		arg.Scopes,
+		arg.Contact,
 		arg.ExpiresAt,
 		arg.CreatedAt,
 	)
@@ -109,8 +107,8 @@ func (q *Queries) InsertCredential(ctx context.Context, arg InsertCredentialPara
 }
 
 const insertKeyVersion = `-- name: InsertKeyVersion :exec
-INSERT INTO key_versions (kid, credential_id, tenant_id, digest, state, seq, created_at, activated_at, not_after)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
+INSERT INTO key_versions (kid, credential_id, tenant_id, digest, state, seq, created_at, activated_at, not_after, idle_since)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $7)
 `
 
 type InsertKeyVersionParams struct {
@@ -141,7 +139,7 @@ func (q *Queries) InsertKeyVersion(ctx context.Context, arg InsertKeyVersionPara
 }
 
 const listCredentials = `-- name: ListCredentials :many
-SELECT id, tenant_id, name, environment, scopes, expires_at, created_at FROM credentials WHERE tenant_id = $1 ORDER BY created_at DESC, id DESC LIMIT 1000
+SELECT id, tenant_id, name, environment, scopes, expires_at, created_at, contact FROM credentials WHERE tenant_id = $1 ORDER BY created_at DESC, id DESC LIMIT 1000
 `
 
 func (q *Queries) ListCredentials(ctx context.Context, tenantID string) ([]Credential, error) {
@@ -161,6 +159,7 @@ func (q *Queries) ListCredentials(ctx context.Context, tenantID string) ([]Crede
 			&i.Scopes,
 			&i.ExpiresAt,
 			&i.CreatedAt,
+			&i.Contact,
 		); err != nil {
 			return nil, err
 		}
@@ -208,7 +207,7 @@ func (q *Queries) ListDueCredentials(ctx context.Context, arg ListDueCredentials
 }
 
 const listKeyVersions = `-- name: ListKeyVersions :many
-SELECT v.kid, v.credential_id, v.tenant_id, v.digest, v.state, v.resume_state, v.seq, v.created_at, v.activated_at, v.retiring_at, v.not_after, v.revoked_at, v.revoke_reason, v.ended_at, c.name AS credential_name, c.environment, c.scopes, t.name AS tenant_name
+SELECT v.kid, v.credential_id, v.tenant_id, v.digest, v.state, v.resume_state, v.seq, v.created_at, v.activated_at, v.retiring_at, v.not_after, v.revoked_at, v.revoke_reason, v.ended_at, v.used, v.idle_since, v.leaked, v.brownout_network, v.brownout_from, v.brownout_until, c.name AS credential_name, c.environment, c.scopes, t.name AS tenant_name
 FROM key_versions v JOIN credentials c ON c.id = v.credential_id JOIN tenants t ON t.id = v.tenant_id
 WHERE v.tenant_id = $1 AND ($2::text = '' OR v.credential_id = $2)
 ORDER BY v.created_at DESC, v.kid DESC
@@ -252,6 +251,12 @@ func (q *Queries) ListKeyVersions(ctx context.Context, arg ListKeyVersionsParams
 			&i.KeyVersion.RevokedAt,
 			&i.KeyVersion.RevokeReason,
 			&i.KeyVersion.EndedAt,
+			&i.KeyVersion.Used,
+			&i.KeyVersion.IdleSince,
+			&i.KeyVersion.Leaked,
+			&i.KeyVersion.BrownoutNetwork,
+			&i.KeyVersion.BrownoutFrom,
+			&i.KeyVersion.BrownoutUntil,
 			&i.CredentialName,
 			&i.Environment,
 			&i.Scopes,
@@ -267,29 +272,28 @@ func (q *Queries) ListKeyVersions(ctx context.Context, arg ListKeyVersionsParams
 	return items, nil
 }
 
-const listKeys = `-- name: ListKeys :many
-SELECT v.kid, v.credential_id, v.tenant_id, v.digest, v.state, v.resume_state, v.seq, v.created_at, v.activated_at, v.retiring_at, v.not_after, v.revoked_at, v.revoke_reason, v.ended_at, c.name AS credential_name, c.environment, c.scopes, t.name AS tenant_name
+const listKeysExpiring = `-- name: ListKeysExpiring :many
+SELECT v.kid, v.credential_id, v.tenant_id, v.digest, v.state, v.resume_state, v.seq, v.created_at, v.activated_at, v.retiring_at, v.not_after, v.revoked_at, v.revoke_reason, v.ended_at, v.used, v.idle_since, v.leaked, v.brownout_network, v.brownout_from, v.brownout_until, c.name AS credential_name, c.environment, c.scopes, t.name AS tenant_name
 FROM key_versions v JOIN credentials c ON c.id = v.credential_id JOIN tenants t ON t.id = v.tenant_id
-WHERE ($1::text = '' OR v.kid = $1 OR strpos(lower(c.name), lower($1)) > 0 OR strpos(lower(t.name), lower($1)) > 0)
-  AND ($2::text = '' OR v.tenant_id = $2)
-  AND ($3::text = '' OR c.environment = $3)
-  AND ($4::text = '' OR v.state = $4)
-  AND ($5::text = '' OR (v.created_at, v.kid) < ($6::timestamptz, $5::text))
-ORDER BY v.created_at DESC, v.kid DESC
-LIMIT $7
+WHERE v.state IN ('active', 'suspended') AND v.not_after IS NOT NULL AND v.not_after < $1::timestamptz
+  AND ($2::text = '' OR v.tenant_id = $2) AND ($3::text = '' OR c.environment = $3) AND ($4::text = '' OR v.state = $4)
+  AND ($5::text = '' OR v.kid = $5 OR starts_with(lower(c.name), lower($5)) OR starts_with(lower(t.name), lower($5)))
+  AND ($6::text = '' OR (v.not_after, v.kid) > ($7::timestamptz, $6::text))
+ORDER BY v.not_after, v.kid LIMIT $8
 `
 
-type ListKeysParams struct {
-	Q           string
+type ListKeysExpiringParams struct {
+	Until       time.Time
 	TenantID    string
 	Environment string
 	State       string
+	Q           string
 	AfterKID    string
 	AfterAt     time.Time
 	MaxRows     int32
 }
 
-type ListKeysRow struct {
+type ListKeysExpiringRow struct {
 	KeyVersion     KeyVersion
 	CredentialName string
 	Environment    string
@@ -297,13 +301,14 @@ type ListKeysRow struct {
 	TenantName     string
 }
 
-// Newest first; the cursor is the last row's (created_at, kid), which never change.
-func (q *Queries) ListKeys(ctx context.Context, arg ListKeysParams) ([]ListKeysRow, error) {
-	rows, err := q.db.Query(ctx, listKeys,
-		arg.Q,
+// Keys that work and end by themselves before a time, the next first. Those that retire are their rotation's business.
+func (q *Queries) ListKeysExpiring(ctx context.Context, arg ListKeysExpiringParams) ([]ListKeysExpiringRow, error) {
+	rows, err := q.db.Query(ctx, listKeysExpiring,
+		arg.Until,
 		arg.TenantID,
 		arg.Environment,
 		arg.State,
+		arg.Q,
 		arg.AfterKID,
 		arg.AfterAt,
 		arg.MaxRows,
@@ -312,9 +317,9 @@ func (q *Queries) ListKeys(ctx context.Context, arg ListKeysParams) ([]ListKeysR
 		return nil, err
 	}
 	defer rows.Close()
-	items := []ListKeysRow{}
+	items := []ListKeysExpiringRow{}
 	for rows.Next() {
-		var i ListKeysRow
+		var i ListKeysExpiringRow
 		if err := rows.Scan(
 			&i.KeyVersion.KID,
 			&i.KeyVersion.CredentialID,
@@ -330,6 +335,12 @@ func (q *Queries) ListKeys(ctx context.Context, arg ListKeysParams) ([]ListKeysR
 			&i.KeyVersion.RevokedAt,
 			&i.KeyVersion.RevokeReason,
 			&i.KeyVersion.EndedAt,
+			&i.KeyVersion.Used,
+			&i.KeyVersion.IdleSince,
+			&i.KeyVersion.Leaked,
+			&i.KeyVersion.BrownoutNetwork,
+			&i.KeyVersion.BrownoutFrom,
+			&i.KeyVersion.BrownoutUntil,
 			&i.CredentialName,
 			&i.Environment,
 			&i.Scopes,
@@ -346,7 +357,7 @@ func (q *Queries) ListKeys(ctx context.Context, arg ListKeysParams) ([]ListKeysR
 }
 
 const listKeysForDirectory = `-- name: ListKeysForDirectory :many
-SELECT v.kid, v.credential_id, v.tenant_id, v.digest, v.state, v.resume_state, v.seq, v.created_at, v.activated_at, v.retiring_at, v.not_after, v.revoked_at, v.revoke_reason, v.ended_at, c.name AS credential_name, c.environment, c.scopes, t.name AS tenant_name
+SELECT v.kid, v.credential_id, v.tenant_id, v.digest, v.state, v.resume_state, v.seq, v.created_at, v.activated_at, v.retiring_at, v.not_after, v.revoked_at, v.revoke_reason, v.ended_at, v.used, v.idle_since, v.leaked, v.brownout_network, v.brownout_from, v.brownout_until, c.name AS credential_name, c.environment, c.scopes, t.name AS tenant_name
 FROM key_versions v JOIN credentials c ON c.id = v.credential_id JOIN tenants t ON t.id = v.tenant_id
 WHERE v.kid > $1 AND (v.ended_at IS NULL OR v.ended_at > $2::timestamptz)
 ORDER BY v.kid LIMIT $3
@@ -391,6 +402,344 @@ func (q *Queries) ListKeysForDirectory(ctx context.Context, arg ListKeysForDirec
 			&i.KeyVersion.RevokedAt,
 			&i.KeyVersion.RevokeReason,
 			&i.KeyVersion.EndedAt,
+			&i.KeyVersion.Used,
+			&i.KeyVersion.IdleSince,
+			&i.KeyVersion.Leaked,
+			&i.KeyVersion.BrownoutNetwork,
+			&i.KeyVersion.BrownoutFrom,
+			&i.KeyVersion.BrownoutUntil,
+			&i.CredentialName,
+			&i.Environment,
+			&i.Scopes,
+			&i.TenantName,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const listKeysIdle = `-- name: ListKeysIdle :many
+SELECT v.kid, v.credential_id, v.tenant_id, v.digest, v.state, v.resume_state, v.seq, v.created_at, v.activated_at, v.retiring_at, v.not_after, v.revoked_at, v.revoke_reason, v.ended_at, v.used, v.idle_since, v.leaked, v.brownout_network, v.brownout_from, v.brownout_until, c.name AS credential_name, c.environment, c.scopes, t.name AS tenant_name
+FROM key_versions v JOIN credentials c ON c.id = v.credential_id JOIN tenants t ON t.id = v.tenant_id
+WHERE v.state IN ('active', 'retiring', 'suspended') AND v.idle_since < $1::timestamptz
+  AND NOT EXISTS (SELECT 1 FROM key_use u WHERE u.kid = v.kid AND u.last_used_at >= $1::timestamptz)
+  AND ($2::text = '' OR v.tenant_id = $2) AND ($3::text = '' OR c.environment = $3) AND ($4::text = '' OR v.state = $4)
+  AND ($5::text = '' OR v.kid = $5 OR starts_with(lower(c.name), lower($5)) OR starts_with(lower(t.name), lower($5)))
+  AND ($6::text = '' OR (v.idle_since, v.kid) > ($7::timestamptz, $6::text))
+ORDER BY v.idle_since, v.kid LIMIT $8
+`
+
+type ListKeysIdleParams struct {
+	IdleBefore  time.Time
+	TenantID    string
+	Environment string
+	State       string
+	Q           string
+	AfterKID    string
+	AfterAt     time.Time
+	MaxRows     int32
+}
+
+type ListKeysIdleRow struct {
+	KeyVersion     KeyVersion
+	CredentialName string
+	Environment    string
+	Scopes         []string
+	TenantName     string
+}
+
+// Keys that work and were not used since a time, the longest idle first. idle_since may be a day behind the truth, so key_use is asked, too.
+func (q *Queries) ListKeysIdle(ctx context.Context, arg ListKeysIdleParams) ([]ListKeysIdleRow, error) {
+	rows, err := q.db.Query(ctx, listKeysIdle,
+		arg.IdleBefore,
+		arg.TenantID,
+		arg.Environment,
+		arg.State,
+		arg.Q,
+		arg.AfterKID,
+		arg.AfterAt,
+		arg.MaxRows,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []ListKeysIdleRow{}
+	for rows.Next() {
+		var i ListKeysIdleRow
+		if err := rows.Scan(
+			&i.KeyVersion.KID,
+			&i.KeyVersion.CredentialID,
+			&i.KeyVersion.TenantID,
+			&i.KeyVersion.Digest,
+			&i.KeyVersion.State,
+			&i.KeyVersion.ResumeState,
+			&i.KeyVersion.Seq,
+			&i.KeyVersion.CreatedAt,
+			&i.KeyVersion.ActivatedAt,
+			&i.KeyVersion.RetiringAt,
+			&i.KeyVersion.NotAfter,
+			&i.KeyVersion.RevokedAt,
+			&i.KeyVersion.RevokeReason,
+			&i.KeyVersion.EndedAt,
+			&i.KeyVersion.Used,
+			&i.KeyVersion.IdleSince,
+			&i.KeyVersion.Leaked,
+			&i.KeyVersion.BrownoutNetwork,
+			&i.KeyVersion.BrownoutFrom,
+			&i.KeyVersion.BrownoutUntil,
+			&i.CredentialName,
+			&i.Environment,
+			&i.Scopes,
+			&i.TenantName,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const listKeysLeaked = `-- name: ListKeysLeaked :many
+SELECT v.kid, v.credential_id, v.tenant_id, v.digest, v.state, v.resume_state, v.seq, v.created_at, v.activated_at, v.retiring_at, v.not_after, v.revoked_at, v.revoke_reason, v.ended_at, v.used, v.idle_since, v.leaked, v.brownout_network, v.brownout_from, v.brownout_until, c.name AS credential_name, c.environment, c.scopes, t.name AS tenant_name
+FROM key_versions v JOIN credentials c ON c.id = v.credential_id JOIN tenants t ON t.id = v.tenant_id
+WHERE v.leaked
+  AND ($1::text = '' OR v.tenant_id = $1) AND ($2::text = '' OR c.environment = $2) AND ($3::text = '' OR v.state = $3)
+  AND ($4::text = '' OR v.kid = $4 OR starts_with(lower(c.name), lower($4)) OR starts_with(lower(t.name), lower($4)))
+  AND ($5::text = '' OR (v.created_at, v.kid) < ($6::timestamptz, $5::text))
+ORDER BY v.created_at DESC, v.kid DESC LIMIT $7
+`
+
+type ListKeysLeakedParams struct {
+	TenantID    string
+	Environment string
+	State       string
+	Q           string
+	AfterKID    string
+	AfterAt     time.Time
+	MaxRows     int32
+}
+
+type ListKeysLeakedRow struct {
+	KeyVersion     KeyVersion
+	CredentialName string
+	Environment    string
+	Scopes         []string
+	TenantName     string
+}
+
+// Keys that were found where they should not be, the newest first.
+func (q *Queries) ListKeysLeaked(ctx context.Context, arg ListKeysLeakedParams) ([]ListKeysLeakedRow, error) {
+	rows, err := q.db.Query(ctx, listKeysLeaked,
+		arg.TenantID,
+		arg.Environment,
+		arg.State,
+		arg.Q,
+		arg.AfterKID,
+		arg.AfterAt,
+		arg.MaxRows,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []ListKeysLeakedRow{}
+	for rows.Next() {
+		var i ListKeysLeakedRow
+		if err := rows.Scan(
+			&i.KeyVersion.KID,
+			&i.KeyVersion.CredentialID,
+			&i.KeyVersion.TenantID,
+			&i.KeyVersion.Digest,
+			&i.KeyVersion.State,
+			&i.KeyVersion.ResumeState,
+			&i.KeyVersion.Seq,
+			&i.KeyVersion.CreatedAt,
+			&i.KeyVersion.ActivatedAt,
+			&i.KeyVersion.RetiringAt,
+			&i.KeyVersion.NotAfter,
+			&i.KeyVersion.RevokedAt,
+			&i.KeyVersion.RevokeReason,
+			&i.KeyVersion.EndedAt,
+			&i.KeyVersion.Used,
+			&i.KeyVersion.IdleSince,
+			&i.KeyVersion.Leaked,
+			&i.KeyVersion.BrownoutNetwork,
+			&i.KeyVersion.BrownoutFrom,
+			&i.KeyVersion.BrownoutUntil,
+			&i.CredentialName,
+			&i.Environment,
+			&i.Scopes,
+			&i.TenantName,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const listKeysNeverUsed = `-- name: ListKeysNeverUsed :many
+SELECT v.kid, v.credential_id, v.tenant_id, v.digest, v.state, v.resume_state, v.seq, v.created_at, v.activated_at, v.retiring_at, v.not_after, v.revoked_at, v.revoke_reason, v.ended_at, v.used, v.idle_since, v.leaked, v.brownout_network, v.brownout_from, v.brownout_until, c.name AS credential_name, c.environment, c.scopes, t.name AS tenant_name
+FROM key_versions v JOIN credentials c ON c.id = v.credential_id JOIN tenants t ON t.id = v.tenant_id
+WHERE v.state IN ('active', 'retiring', 'suspended') AND NOT v.used
+  AND ($1::text = '' OR v.tenant_id = $1) AND ($2::text = '' OR c.environment = $2) AND ($3::text = '' OR v.state = $3)
+  AND ($4::text = '' OR v.kid = $4 OR starts_with(lower(c.name), lower($4)) OR starts_with(lower(t.name), lower($4)))
+  AND ($5::text = '' OR (v.created_at, v.kid) < ($6::timestamptz, $5::text))
+ORDER BY v.created_at DESC, v.kid DESC LIMIT $7
+`
+
+type ListKeysNeverUsedParams struct {
+	TenantID    string
+	Environment string
+	State       string
+	Q           string
+	AfterKID    string
+	AfterAt     time.Time
+	MaxRows     int32
+}
+
+type ListKeysNeverUsedRow struct {
+	KeyVersion     KeyVersion
+	CredentialName string
+	Environment    string
+	Scopes         []string
+	TenantName     string
+}
+
+// Keys that work and were never used, the newest first.
+func (q *Queries) ListKeysNeverUsed(ctx context.Context, arg ListKeysNeverUsedParams) ([]ListKeysNeverUsedRow, error) {
+	rows, err := q.db.Query(ctx, listKeysNeverUsed,
+		arg.TenantID,
+		arg.Environment,
+		arg.State,
+		arg.Q,
+		arg.AfterKID,
+		arg.AfterAt,
+		arg.MaxRows,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []ListKeysNeverUsedRow{}
+	for rows.Next() {
+		var i ListKeysNeverUsedRow
+		if err := rows.Scan(
+			&i.KeyVersion.KID,
+			&i.KeyVersion.CredentialID,
+			&i.KeyVersion.TenantID,
+			&i.KeyVersion.Digest,
+			&i.KeyVersion.State,
+			&i.KeyVersion.ResumeState,
+			&i.KeyVersion.Seq,
+			&i.KeyVersion.CreatedAt,
+			&i.KeyVersion.ActivatedAt,
+			&i.KeyVersion.RetiringAt,
+			&i.KeyVersion.NotAfter,
+			&i.KeyVersion.RevokedAt,
+			&i.KeyVersion.RevokeReason,
+			&i.KeyVersion.EndedAt,
+			&i.KeyVersion.Used,
+			&i.KeyVersion.IdleSince,
+			&i.KeyVersion.Leaked,
+			&i.KeyVersion.BrownoutNetwork,
+			&i.KeyVersion.BrownoutFrom,
+			&i.KeyVersion.BrownoutUntil,
+			&i.CredentialName,
+			&i.Environment,
+			&i.Scopes,
+			&i.TenantName,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const listKeysRetiringUsed = `-- name: ListKeysRetiringUsed :many
+SELECT v.kid, v.credential_id, v.tenant_id, v.digest, v.state, v.resume_state, v.seq, v.created_at, v.activated_at, v.retiring_at, v.not_after, v.revoked_at, v.revoke_reason, v.ended_at, v.used, v.idle_since, v.leaked, v.brownout_network, v.brownout_from, v.brownout_until, c.name AS credential_name, c.environment, c.scopes, t.name AS tenant_name
+FROM key_versions v JOIN credentials c ON c.id = v.credential_id JOIN tenants t ON t.id = v.tenant_id
+JOIN key_use u ON u.kid = v.kid
+WHERE v.state = 'retiring' AND u.last_used_at >= v.retiring_at
+  AND ($1::text = '' OR v.tenant_id = $1) AND ($2::text = '' OR c.environment = $2) AND ($3::text = '' OR v.state = $3)
+  AND ($4::text = '' OR v.kid = $4 OR starts_with(lower(c.name), lower($4)) OR starts_with(lower(t.name), lower($4)))
+  AND ($5::text = '' OR (v.not_after, v.kid) > ($6::timestamptz, $5::text))
+ORDER BY v.not_after, v.kid LIMIT $7
+`
+
+type ListKeysRetiringUsedParams struct {
+	TenantID    string
+	Environment string
+	State       string
+	Q           string
+	AfterKID    string
+	AfterAt     time.Time
+	MaxRows     int32
+}
+
+type ListKeysRetiringUsedRow struct {
+	KeyVersion     KeyVersion
+	CredentialName string
+	Environment    string
+	Scopes         []string
+	TenantName     string
+}
+
+// Keys that retire and were used since, the next end first.
+func (q *Queries) ListKeysRetiringUsed(ctx context.Context, arg ListKeysRetiringUsedParams) ([]ListKeysRetiringUsedRow, error) {
+	rows, err := q.db.Query(ctx, listKeysRetiringUsed,
+		arg.TenantID,
+		arg.Environment,
+		arg.State,
+		arg.Q,
+		arg.AfterKID,
+		arg.AfterAt,
+		arg.MaxRows,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []ListKeysRetiringUsedRow{}
+	for rows.Next() {
+		var i ListKeysRetiringUsedRow
+		if err := rows.Scan(
+			&i.KeyVersion.KID,
+			&i.KeyVersion.CredentialID,
+			&i.KeyVersion.TenantID,
+			&i.KeyVersion.Digest,
+			&i.KeyVersion.State,
+			&i.KeyVersion.ResumeState,
+			&i.KeyVersion.Seq,
+			&i.KeyVersion.CreatedAt,
+			&i.KeyVersion.ActivatedAt,
+			&i.KeyVersion.RetiringAt,
+			&i.KeyVersion.NotAfter,
+			&i.KeyVersion.RevokedAt,
+			&i.KeyVersion.RevokeReason,
+			&i.KeyVersion.EndedAt,
+			&i.KeyVersion.Used,
+			&i.KeyVersion.IdleSince,
+			&i.KeyVersion.Leaked,
+			&i.KeyVersion.BrownoutNetwork,
+			&i.KeyVersion.BrownoutFrom,
+			&i.KeyVersion.BrownoutUntil,
 			&i.CredentialName,
 			&i.Environment,
 			&i.Scopes,
@@ -433,7 +782,7 @@ func (q *Queries) ListLiveCredentials(ctx context.Context, tenantID string) ([]s
 }
 
 const lockCredential = `-- name: LockCredential :one
-SELECT id, tenant_id, name, environment, scopes, expires_at, created_at FROM credentials WHERE id = $1 FOR UPDATE
+SELECT id, tenant_id, name, environment, scopes, expires_at, created_at, contact FROM credentials WHERE id = $1 FOR UPDATE
 `
 
 // The first lock of every change of its versions and rotations.
@@ -448,26 +797,58 @@ func (q *Queries) LockCredential(ctx context.Context, id string) (Credential, er
 		&i.Scopes,
 		&i.ExpiresAt,
 		&i.CreatedAt,
+		&i.Contact,
 	)
 	return i, err
 }
 
+const markKeyLeaked = `-- name: MarkKeyLeaked :exec
+UPDATE key_versions SET leaked = true WHERE kid = $1 AND NOT leaked
+`
+
+func (q *Queries) MarkKeyLeaked(ctx context.Context, kid string) error {
+	_, err := q.db.Exec(ctx, markKeyLeaked, kid)
+	return err
+}
+
+const touchKeys = `-- name: TouchKeys :exec
+UPDATE key_versions v SET used = true, idle_since = u.at
+FROM (SELECT unnest($1::text[]) AS kid, unnest($2::timestamptz[]) AS at) u
+WHERE v.kid = u.kid AND (NOT v.used OR v.idle_since < u.at - interval '1 day')
+`
+
+type TouchKeysParams struct {
+	Kids []string
+	Ats  []time.Time
+}
+
+// Notes that keys were used; rarely, as each note moves the row in its indexes.
+func (q *Queries) TouchKeys(ctx context.Context, arg TouchKeysParams) error {
+	_, err := q.db.Exec(ctx, touchKeys, arg.Kids, arg.Ats)
+	return err
+}
+
 const updateKeyVersion = `-- name: UpdateKeyVersion :exec
 UPDATE key_versions SET state = $1, resume_state = $2, seq = $3, retiring_at = $4,
-  not_after = $5, revoked_at = $6, revoke_reason = $7, ended_at = $8
-WHERE kid = $9
+  not_after = $5, revoked_at = $6, revoke_reason = $7, ended_at = $8,
+  brownout_network = $9, brownout_from = $10, brownout_until = $11, leaked = $12
+WHERE kid = $13
 `
 
 type UpdateKeyVersionParams struct {
-	State        string
-	ResumeState  *string
-	Seq          int64
-	RetiringAt   *time.Time
-	NotAfter     *time.Time
-	RevokedAt    *time.Time
-	RevokeReason *string
-	EndedAt      *time.Time
-	KID          string
+	State           string
+	ResumeState     *string
+	Seq             int64
+	RetiringAt      *time.Time
+	NotAfter        *time.Time
+	RevokedAt       *time.Time
+	RevokeReason    *string
+	EndedAt         *time.Time
+	BrownoutNetwork *string
+	BrownoutFrom    *time.Time
+	BrownoutUntil   *time.Time
+	Leaked          bool
+	KID             string
 }
 
 func (q *Queries) UpdateKeyVersion(ctx context.Context, arg UpdateKeyVersionParams) error {
@@ -480,6 +861,10 @@ func (q *Queries) UpdateKeyVersion(ctx context.Context, arg UpdateKeyVersionPara
 		arg.RevokedAt,
 		arg.RevokeReason,
 		arg.EndedAt,
+		arg.BrownoutNetwork,
+		arg.BrownoutFrom,
+		arg.BrownoutUntil,
+		arg.Leaked,
 		arg.KID,
 	)
 	return err

@@ -73,6 +73,46 @@ type Brownout struct {
 	Reason     string
 }
 
+type BulkJob struct {
+	Num            int64
+	ID             string
+	Kind           string
+	State          string
+	Name           string
+	Reason         string
+	Selection      []byte
+	Author         string
+	AuthorID       string
+	AuthorRole     string
+	AuthorVia      string
+	IdempotencyKey *string
+	InputDigest    string
+	Loaded         bool
+	Gathered       string
+	Total          int64
+	Unreadable     int64
+	Place          int64
+	Checked        int64
+	WouldDo        int64
+	WouldSkip      int64
+	Bad            int64
+	Done           int64
+	Failed         int64
+	Steps          int64
+	Problem        string
+	RowsKept       bool
+	LeaseOwner     string
+	LeaseUntil     *time.Time
+	CreatedAt      time.Time
+	CheckedAt      *time.Time
+	StartedAt      *time.Time
+	StartedBy      string
+	StartedRole    string
+	StartedByID    string
+	EndedAt        *time.Time
+	EndedBy        string
+}
+
 type Credential struct {
 	ID          string
 	TenantID    string

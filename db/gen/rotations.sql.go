@@ -11,7 +11,7 @@ import (
 )
 
 const getOpenRotation = `-- name: GetOpenRotation :one
-SELECT r.id, r.credential_id, r.tenant_id, r.old_kid, r.new_kid, r.state, r.reason, r.overlap_seconds, r.old_not_after, r.started_at, r.ends_at, r.ended_at, r.end_reason, r.extensions, c.name AS credential_name, t.name AS tenant_name
+SELECT r.id, r.credential_id, r.tenant_id, r.old_kid, r.new_kid, r.state, r.reason, r.overlap_seconds, r.old_not_after, r.started_at, r.ends_at, r.ended_at, r.end_reason, r.extensions, r.member_extensions, c.name AS credential_name, t.name AS tenant_name
 FROM rotations r JOIN credentials c ON c.id = r.credential_id JOIN tenants t ON t.id = r.tenant_id
 WHERE r.credential_id = $1 AND r.state = 'overlap'
 `
@@ -40,6 +40,7 @@ func (q *Queries) GetOpenRotation(ctx context.Context, credentialID string) (Get
 		&i.Rotation.EndedAt,
 		&i.Rotation.EndReason,
 		&i.Rotation.Extensions,
+		&i.Rotation.MemberExtensions,
 		&i.CredentialName,
 		&i.TenantName,
 	)
@@ -47,7 +48,7 @@ func (q *Queries) GetOpenRotation(ctx context.Context, credentialID string) (Get
 }
 
 const getRotation = `-- name: GetRotation :one
-SELECT r.id, r.credential_id, r.tenant_id, r.old_kid, r.new_kid, r.state, r.reason, r.overlap_seconds, r.old_not_after, r.started_at, r.ends_at, r.ended_at, r.end_reason, r.extensions, c.name AS credential_name, t.name AS tenant_name
+SELECT r.id, r.credential_id, r.tenant_id, r.old_kid, r.new_kid, r.state, r.reason, r.overlap_seconds, r.old_not_after, r.started_at, r.ends_at, r.ended_at, r.end_reason, r.extensions, r.member_extensions, c.name AS credential_name, t.name AS tenant_name
 FROM rotations r JOIN credentials c ON c.id = r.credential_id JOIN tenants t ON t.id = r.tenant_id
 WHERE r.id = $1
 `
@@ -76,10 +77,45 @@ func (q *Queries) GetRotation(ctx context.Context, id string) (GetRotationRow, e
 		&i.Rotation.EndedAt,
 		&i.Rotation.EndReason,
 		&i.Rotation.Extensions,
+		&i.Rotation.MemberExtensions,
 		&i.CredentialName,
 		&i.TenantName,
 	)
 	return i, err
+}
+
+const insertBrownout = `-- name: InsertBrownout :exec
+INSERT INTO brownouts (id, rotation_id, kid, tenant_id, network, from_at, until_at, author_id, author, reason)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
+`
+
+type InsertBrownoutParams struct {
+	ID         string
+	RotationID string
+	KID        string
+	TenantID   string
+	Network    string
+	FromAt     time.Time
+	UntilAt    time.Time
+	AuthorID   string
+	Author     string
+	Reason     string
+}
+
+func (q *Queries) InsertBrownout(ctx context.Context, arg InsertBrownoutParams) error {
+	_, err := q.db.Exec(ctx, insertBrownout,
+		arg.ID,
+		arg.RotationID,
+		arg.KID,
+		arg.TenantID,
+		arg.Network,
+		arg.FromAt,
+		arg.UntilAt,
+		arg.AuthorID,
+		arg.Author,
+		arg.Reason,
+	)
+	return err
 }
 
 const insertRotation = `-- name: InsertRotation :exec
@@ -125,8 +161,84 @@ func (q *Queries) InsertRotation(ctx context.Context, arg InsertRotationParams) 
 	return err
 }
 
+const listBrownouts = `-- name: ListBrownouts :many
+SELECT id, rotation_id, kid, tenant_id, network, from_at, until_at, stopped_at, author_id, author, reason FROM brownouts WHERE rotation_id = $1 ORDER BY from_at DESC, id DESC LIMIT 100
+`
+
+func (q *Queries) ListBrownouts(ctx context.Context, rotationID string) ([]Brownout, error) {
+	rows, err := q.db.Query(ctx, listBrownouts, rotationID)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []Brownout{}
+	for rows.Next() {
+		var i Brownout
+		if err := rows.Scan(
+			&i.ID,
+			&i.RotationID,
+			&i.KID,
+			&i.TenantID,
+			&i.Network,
+			&i.FromAt,
+			&i.UntilAt,
+			&i.StoppedAt,
+			&i.AuthorID,
+			&i.Author,
+			&i.Reason,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const listRotationGaps = `-- name: ListRotationGaps :many
+SELECT r.id, max(o.longest_gap)::bigint AS longest_gap
+FROM rotations r JOIN key_sources o ON o.kid = r.old_kid
+WHERE r.id = ANY ($1::text[]) AND o.last_seen >= $2
+  AND NOT EXISTS (SELECT 1 FROM key_sources n WHERE n.kid = r.new_kid AND n.network = o.network AND n.agent = o.agent AND n.last_seen >= o.last_seen)
+GROUP BY r.id ORDER BY r.id
+`
+
+type ListRotationGapsParams struct {
+	Ids   []string
+	Since time.Time
+}
+
+type ListRotationGapsRow struct {
+	ID         string
+	LongestGap int64
+}
+
+// Per rotation the longest silence, in seconds, that a source of its old version kept before it came again: of the last week's sources that
+// were not seen with the new version since.
+func (q *Queries) ListRotationGaps(ctx context.Context, arg ListRotationGapsParams) ([]ListRotationGapsRow, error) {
+	rows, err := q.db.Query(ctx, listRotationGaps, arg.Ids, arg.Since)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []ListRotationGapsRow{}
+	for rows.Next() {
+		var i ListRotationGapsRow
+		if err := rows.Scan(&i.ID, &i.LongestGap); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const listRotations = `-- name: ListRotations :many
-SELECT r.id, r.credential_id, r.tenant_id, r.old_kid, r.new_kid, r.state, r.reason, r.overlap_seconds, r.old_not_after, r.started_at, r.ends_at, r.ended_at, r.end_reason, r.extensions, c.name AS credential_name, t.name AS tenant_name
+SELECT r.id, r.credential_id, r.tenant_id, r.old_kid, r.new_kid, r.state, r.reason, r.overlap_seconds, r.old_not_after, r.started_at, r.ends_at, r.ended_at, r.end_reason, r.extensions, r.member_extensions, c.name AS credential_name, t.name AS tenant_name
 FROM rotations r JOIN credentials c ON c.id = r.credential_id JOIN tenants t ON t.id = r.tenant_id
 WHERE (NOT $1::boolean OR r.state = 'overlap')
 ORDER BY r.started_at DESC, r.id DESC LIMIT $2
@@ -168,6 +280,7 @@ func (q *Queries) ListRotations(ctx context.Context, arg ListRotationsParams) ([
 			&i.Rotation.EndedAt,
 			&i.Rotation.EndReason,
 			&i.Rotation.Extensions,
+			&i.Rotation.MemberExtensions,
 			&i.CredentialName,
 			&i.TenantName,
 		); err != nil {
@@ -181,18 +294,259 @@ func (q *Queries) ListRotations(ctx context.Context, arg ListRotationsParams) ([
 	return items, nil
 }
 
+const listRotationsAtRisk = `-- name: ListRotationsAtRisk :many
+SELECT r.id, r.credential_id, r.tenant_id, r.old_kid, r.new_kid, r.state, r.reason, r.overlap_seconds, r.old_not_after, r.started_at, r.ends_at, r.ended_at, r.end_reason, r.extensions, r.member_extensions, c.name AS credential_name, t.name AS tenant_name, u.last_used_at AS old_last
+FROM rotations r JOIN credentials c ON c.id = r.credential_id JOIN tenants t ON t.id = r.tenant_id LEFT JOIN key_use u ON u.kid = r.old_kid
+WHERE r.state = 'overlap' AND r.ends_at < $1::timestamptz AND r.ends_at > r.started_at + interval '1 day'
+  AND u.last_used_at >= r.started_at AND u.last_used_at > $2::timestamptz
+  AND (u.last_used_at > $3::timestamptz OR u.last_used_at + (r.ends_at - r.started_at) / 4 > $4::timestamptz)
+  AND ($5::text = '' OR r.tenant_id = $5)
+  AND ($6::text = '' OR (r.ends_at, r.id) > ($7::timestamptz, $6::text))
+ORDER BY r.ends_at, r.id LIMIT $8
+`
+
+type ListRotationsAtRiskParams struct {
+	Soon       time.Time
+	LongestAgo time.Time
+	LeastAgo   time.Time
+	Now        time.Time
+	TenantID   string
+	AfterID    string
+	AfterAt    time.Time
+	MaxRows    int32
+}
+
+type ListRotationsAtRiskRow struct {
+	Rotation       Rotation
+	CredentialName string
+	TenantName     string
+	OldLast        *time.Time
+}
+
+// Rotations that end soon although the old version was used of late, the next end first. They are overdue unless a closer look says that
+// the old version is silent for long enough.
+func (q *Queries) ListRotationsAtRisk(ctx context.Context, arg ListRotationsAtRiskParams) ([]ListRotationsAtRiskRow, error) {
+	rows, err := q.db.Query(ctx, listRotationsAtRisk,
+		arg.Soon,
+		arg.LongestAgo,
+		arg.LeastAgo,
+		arg.Now,
+		arg.TenantID,
+		arg.AfterID,
+		arg.AfterAt,
+		arg.MaxRows,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []ListRotationsAtRiskRow{}
+	for rows.Next() {
+		var i ListRotationsAtRiskRow
+		if err := rows.Scan(
+			&i.Rotation.ID,
+			&i.Rotation.CredentialID,
+			&i.Rotation.TenantID,
+			&i.Rotation.OldKID,
+			&i.Rotation.NewKID,
+			&i.Rotation.State,
+			&i.Rotation.Reason,
+			&i.Rotation.OverlapSeconds,
+			&i.Rotation.OldNotAfter,
+			&i.Rotation.StartedAt,
+			&i.Rotation.EndsAt,
+			&i.Rotation.EndedAt,
+			&i.Rotation.EndReason,
+			&i.Rotation.Extensions,
+			&i.Rotation.MemberExtensions,
+			&i.CredentialName,
+			&i.TenantName,
+			&i.OldLast,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const listRotationsOver = `-- name: ListRotationsOver :many
+SELECT r.id, r.credential_id, r.tenant_id, r.old_kid, r.new_kid, r.state, r.reason, r.overlap_seconds, r.old_not_after, r.started_at, r.ends_at, r.ended_at, r.end_reason, r.extensions, r.member_extensions, c.name AS credential_name, t.name AS tenant_name
+FROM rotations r JOIN credentials c ON c.id = r.credential_id JOIN tenants t ON t.id = r.tenant_id
+WHERE r.state <> 'overlap' AND ($1::text = '' OR r.state = $1) AND ($2::text = '' OR r.tenant_id = $2)
+  AND ($3::text = '' OR (r.ended_at, r.id) < ($4::timestamptz, $3::text))
+ORDER BY r.ended_at DESC, r.id DESC LIMIT $5
+`
+
+type ListRotationsOverParams struct {
+	State    string
+	TenantID string
+	AfterID  string
+	AfterAt  time.Time
+	MaxRows  int32
+}
+
+type ListRotationsOverRow struct {
+	Rotation       Rotation
+	CredentialName string
+	TenantName     string
+}
+
+// Rotations that are over, the last end first.
+func (q *Queries) ListRotationsOver(ctx context.Context, arg ListRotationsOverParams) ([]ListRotationsOverRow, error) {
+	rows, err := q.db.Query(ctx, listRotationsOver,
+		arg.State,
+		arg.TenantID,
+		arg.AfterID,
+		arg.AfterAt,
+		arg.MaxRows,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []ListRotationsOverRow{}
+	for rows.Next() {
+		var i ListRotationsOverRow
+		if err := rows.Scan(
+			&i.Rotation.ID,
+			&i.Rotation.CredentialID,
+			&i.Rotation.TenantID,
+			&i.Rotation.OldKID,
+			&i.Rotation.NewKID,
+			&i.Rotation.State,
+			&i.Rotation.Reason,
+			&i.Rotation.OverlapSeconds,
+			&i.Rotation.OldNotAfter,
+			&i.Rotation.StartedAt,
+			&i.Rotation.EndsAt,
+			&i.Rotation.EndedAt,
+			&i.Rotation.EndReason,
+			&i.Rotation.Extensions,
+			&i.Rotation.MemberExtensions,
+			&i.CredentialName,
+			&i.TenantName,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const listRotationsRunning = `-- name: ListRotationsRunning :many
+SELECT r.id, r.credential_id, r.tenant_id, r.old_kid, r.new_kid, r.state, r.reason, r.overlap_seconds, r.old_not_after, r.started_at, r.ends_at, r.ended_at, r.end_reason, r.extensions, r.member_extensions, c.name AS credential_name, t.name AS tenant_name, u.last_used_at AS old_last
+FROM rotations r JOIN credentials c ON c.id = r.credential_id JOIN tenants t ON t.id = r.tenant_id LEFT JOIN key_use u ON u.kid = r.old_kid
+WHERE r.state = 'overlap' AND NOT (r.ends_at < $1::timestamptz AND r.ends_at > r.started_at + interval '1 day'
+  AND coalesce(u.last_used_at >= r.started_at AND u.last_used_at > $2::timestamptz
+  AND (u.last_used_at > $3::timestamptz OR u.last_used_at + (r.ends_at - r.started_at) / 4 > $4::timestamptz), false))
+  AND ($5::text = '' OR r.tenant_id = $5)
+  AND ($6::text = '' OR (r.ends_at, r.id) > ($7::timestamptz, $6::text))
+ORDER BY r.ends_at, r.id LIMIT $8
+`
+
+type ListRotationsRunningParams struct {
+	Soon       time.Time
+	LongestAgo time.Time
+	LeastAgo   time.Time
+	Now        time.Time
+	TenantID   string
+	AfterID    string
+	AfterAt    time.Time
+	MaxRows    int32
+}
+
+type ListRotationsRunningRow struct {
+	Rotation       Rotation
+	CredentialName string
+	TenantName     string
+	OldLast        *time.Time
+}
+
+// All other rotations that run, the next end first.
+func (q *Queries) ListRotationsRunning(ctx context.Context, arg ListRotationsRunningParams) ([]ListRotationsRunningRow, error) {
+	rows, err := q.db.Query(ctx, listRotationsRunning,
+		arg.Soon,
+		arg.LongestAgo,
+		arg.LeastAgo,
+		arg.Now,
+		arg.TenantID,
+		arg.AfterID,
+		arg.AfterAt,
+		arg.MaxRows,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []ListRotationsRunningRow{}
+	for rows.Next() {
+		var i ListRotationsRunningRow
+		if err := rows.Scan(
+			&i.Rotation.ID,
+			&i.Rotation.CredentialID,
+			&i.Rotation.TenantID,
+			&i.Rotation.OldKID,
+			&i.Rotation.NewKID,
+			&i.Rotation.State,
+			&i.Rotation.Reason,
+			&i.Rotation.OverlapSeconds,
+			&i.Rotation.OldNotAfter,
+			&i.Rotation.StartedAt,
+			&i.Rotation.EndsAt,
+			&i.Rotation.EndedAt,
+			&i.Rotation.EndReason,
+			&i.Rotation.Extensions,
+			&i.Rotation.MemberExtensions,
+			&i.CredentialName,
+			&i.TenantName,
+			&i.OldLast,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const stopBrownouts = `-- name: StopBrownouts :exec
+UPDATE brownouts SET stopped_at = $1 WHERE rotation_id = $2 AND stopped_at IS NULL AND until_at > $1
+`
+
+type StopBrownoutsParams struct {
+	Now        *time.Time
+	RotationID string
+}
+
+// Those of a rotation that still run.
+func (q *Queries) StopBrownouts(ctx context.Context, arg StopBrownoutsParams) error {
+	_, err := q.db.Exec(ctx, stopBrownouts, arg.Now, arg.RotationID)
+	return err
+}
+
 const updateRotation = `-- name: UpdateRotation :exec
-UPDATE rotations SET state = $1, ends_at = $2, ended_at = $3, end_reason = $4, extensions = $5
-WHERE id = $6
+UPDATE rotations SET state = $1, ends_at = $2, ended_at = $3, end_reason = $4, extensions = $5,
+  member_extensions = $6
+WHERE id = $7
 `
 
 type UpdateRotationParams struct {
-	State      string
-	EndsAt     time.Time
-	EndedAt    *time.Time
-	EndReason  string
-	Extensions int32
-	ID         string
+	State            string
+	EndsAt           time.Time
+	EndedAt          *time.Time
+	EndReason        string
+	Extensions       int32
+	MemberExtensions int32
+	ID               string
 }
 
 func (q *Queries) UpdateRotation(ctx context.Context, arg UpdateRotationParams) error {
@@ -202,6 +556,7 @@ func (q *Queries) UpdateRotation(ctx context.Context, arg UpdateRotationParams) 
 		arg.EndedAt,
 		arg.EndReason,
 		arg.Extensions,
+		arg.MemberExtensions,
 		arg.ID,
 	)
 	return err
