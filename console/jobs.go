@@ -98,6 +98,12 @@ func (j *Jobs) Sweep(ctx context.Context) error {
 		if err := tx.DeleteDeadSessions(ctx, now, now.Add(-SessionIdle)); err != nil {
 			return err
 		}
+		if err := tx.DeleteDeadMemberSessions(ctx, now, now.Add(-SessionIdle)); err != nil {
+			return err
+		}
+		if err := tx.DeleteOldSignInLinks(ctx, now); err != nil {
+			return err
+		}
 		if err := tx.DeleteExpiredIdempotencyKeys(ctx, now); err != nil {
 			return err
 		}

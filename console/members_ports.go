@@ -109,7 +109,16 @@ type PortalTx interface {
 	Credentials(ctx context.Context) ([]Credential, error)
 	// Rotations lists rotations, the newest first; only the one with the id when it is not "".
 	Rotations(ctx context.Context, id string, open bool) ([]Rotation, error)
+	PortalKeyUse
 	PortalPeople
+}
+
+// PortalKeyUse is what a tenant's own pages read of the use of its keys.
+type PortalKeyUse interface {
+	// KeyUse is what is known of the use of the tenant's versions; one never heard of is absent.
+	KeyUse(ctx context.Context) (map[string]KeyUse, error)
+	// KeySources lists who used a version since a time, the last seen first, at most 100.
+	KeySources(ctx context.Context, kid string, since time.Time) ([]KeySource, error)
 }
 
 // PortalPeople is what a tenant's own pages read of its people.

@@ -134,3 +134,25 @@ func (t portalTx) Thresholds(ctx context.Context) ([]console.Threshold, error) {
 		}
 	}), err
 }
+
+// KeyUse implements console.PortalKeyUse.
+func (t portalTx) KeyUse(ctx context.Context) (map[string]console.KeyUse, error) {
+	rows, err := t.q.PortalKeyUse(ctx, t.tenant)
+	out := make(map[string]console.KeyUse, len(rows))
+	for _, r := range rows {
+		out[r.KID] = console.KeyUse{
+			KID: r.KID, FirstUsedAt: r.FirstUsedAt, LastUsedAt: r.LastUsedAt, LastNetwork: r.LastNetwork, LastAgent: r.LastAgent, RefusedAt: r.RefusedAt,
+		}
+	}
+	return out, err
+}
+
+// KeySources implements console.PortalKeyUse.
+func (t portalTx) KeySources(ctx context.Context, kid string, since time.Time) ([]console.KeySource, error) {
+	rows, err := t.q.PortalKeySources(ctx, gen.PortalKeySourcesParams{TenantID: t.tenant, KID: kid, Since: since})
+	return each(rows, func(r gen.PortalKeySourcesRow) console.KeySource {
+		return console.KeySource{
+			KID: r.KID, Network: r.Network, Agent: r.Agent, FirstSeen: r.FirstSeen, LastSeen: r.LastSeen, Requests: r.Requests, Refused: r.Limited + r.Refused,
+		}
+	}), err
+}

@@ -167,7 +167,9 @@ BEGIN
     ('member_invitations', 'tenant_id', 'id, tenant_id, email, role, invited_by, created_at, expires_at, used_at, revoked_at'),
     ('sign_in_links', 'tenant_id', 'member_id, tenant_id, created_at, expires_at, used_at'),
     ('asks', 'tenant_id', 'id, tenant_id, limit_id, wanted, factor_milli, until, why, state, member_id, member_name, decided_by, answer, created_at, decided_at'),
-    ('thresholds', 'tenant_id', 'id, tenant_id, kind, value, member_id, created_at')
+    ('thresholds', 'tenant_id', 'id, tenant_id, kind, value, member_id, created_at'),
+    ('key_use', 'tenant_id', 'kid, tenant_id, first_used_at, last_used_at, last_network, last_agent, refused_at'),
+    ('key_sources', 'tenant_id', 'kid, tenant_id, network, agent, first_seen, last_seen, requests, limited, refused')
   ) AS v (name, tenant, columns) LOOP
     EXECUTE format('ALTER TABLE %I ENABLE ROW LEVEL SECURITY', t.name);
     EXECUTE format('ALTER TABLE %I FORCE ROW LEVEL SECURITY', t.name);
@@ -185,7 +187,7 @@ DO $$
 DECLARE
   t text;
 BEGIN
-  FOREACH t IN ARRAY ARRAY['tenants', 'credentials', 'key_versions', 'rotations'] LOOP
+  FOREACH t IN ARRAY ARRAY['tenants', 'credentials', 'key_versions', 'rotations', 'key_use', 'key_sources'] LOOP
     EXECUTE format('DROP POLICY %I ON %I', t || '_console', t);
     EXECUTE format('DROP POLICY %I ON %I', t || '_portal', t);
     EXECUTE format('ALTER TABLE %I NO FORCE ROW LEVEL SECURITY', t);

@@ -35,3 +35,10 @@ WHERE tenant_id = @tenant_id ORDER BY created_at DESC, id DESC LIMIT 200;
 
 -- name: PortalThresholds :many
 SELECT id, tenant_id, kind, value, member_id, created_at FROM thresholds WHERE tenant_id = @tenant_id ORDER BY kind, value LIMIT 100;
+
+-- name: PortalKeyUse :many
+SELECT kid, first_used_at, last_used_at, last_network, last_agent, refused_at FROM key_use WHERE tenant_id = @tenant_id ORDER BY kid LIMIT 5000;
+
+-- name: PortalKeySources :many
+SELECT kid, network, agent, first_seen, last_seen, requests, limited, refused FROM key_sources
+WHERE tenant_id = @tenant_id AND kid = @kid AND last_seen >= @since ORDER BY last_seen DESC, network, agent LIMIT 100;

@@ -86,7 +86,7 @@ func (s *Server) authenticate(next http.Handler) http.Handler {
 			next.ServeHTTP(w, r)
 			return
 		}
-		in := &signedIn{operator: cur.Operator, session: cur.Row.Hash, id: cur.ID}
+		in := &signedIn{operator: cur.Owner, session: cur.Row.Hash, id: cur.ID}
 		if r.Method == http.MethodGet && r.Header.Get("HX-Request") == "" {
 			if in.flash, err = s.sessions.Take(w, r, flashValue); err != nil {
 				s.Log.WarnContext(r.Context(), "take flash", "request_id", requestID(r.Context()), "error", err)

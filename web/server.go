@@ -78,7 +78,7 @@ func (d Deps) problems() error {
 type Server struct {
 	Deps
 	public   *url.URL
-	sessions *session.Store
+	sessions *session.Store[console.Operator]
 	pages    pageCache
 	reads    readCache
 	reviews  reviewCache
@@ -107,7 +107,7 @@ func New(d Deps) (http.Handler, error) {
 		return nil, fmt.Errorf("web: public URL %w", err)
 	}
 	s := &Server{Deps: d, public: public, large: make(chan struct{}, 1)}
-	s.sessions = session.New(session.Config{Rows: d.Sessions, Secure: d.SecureCookies, Passive: isPoll})
+	s.sessions = session.New(session.Config[console.Operator]{Rows: d.Sessions, Secure: d.SecureCookies, Passive: isPoll})
 	return s.handler()
 }
 

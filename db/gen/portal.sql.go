@@ -141,6 +141,97 @@ func (q *Queries) PortalInvitations(ctx context.Context, arg PortalInvitationsPa
 	return items, nil
 }
 
+const portalKeySources = `-- name: PortalKeySources :many
+SELECT kid, network, agent, first_seen, last_seen, requests, limited, refused FROM key_sources
+WHERE tenant_id = $1 AND kid = $2 AND last_seen >= $3 ORDER BY last_seen DESC, network, agent LIMIT 100
+`
+
+type PortalKeySourcesParams struct {
+	TenantID string
+	KID      string
+	Since    time.Time
+}
+
+type PortalKeySourcesRow struct {
+	KID       string
+	Network   string
+	Agent     string
+	FirstSeen time.Time
+	LastSeen  time.Time
+	Requests  int64
+	Limited   int64
+	Refused   int64
+}
+
+func (q *Queries) PortalKeySources(ctx context.Context, arg PortalKeySourcesParams) ([]PortalKeySourcesRow, error) {
+	rows, err := q.db.Query(ctx, portalKeySources, arg.TenantID, arg.KID, arg.Since)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []PortalKeySourcesRow{}
+	for rows.Next() {
+		var i PortalKeySourcesRow
+		if err := rows.Scan(
+			&i.KID,
+			&i.Network,
+			&i.Agent,
+			&i.FirstSeen,
+			&i.LastSeen,
+			&i.Requests,
+			&i.Limited,
+			&i.Refused,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const portalKeyUse = `-- name: PortalKeyUse :many
+SELECT kid, first_used_at, last_used_at, last_network, last_agent, refused_at FROM key_use WHERE tenant_id = $1 ORDER BY kid LIMIT 5000
+`
+
+type PortalKeyUseRow struct {
+	KID         string
+	FirstUsedAt *time.Time
+	LastUsedAt  *time.Time
+	LastNetwork string
+	LastAgent   string
+	RefusedAt   *time.Time
+}
+
+func (q *Queries) PortalKeyUse(ctx context.Context, tenantID string) ([]PortalKeyUseRow, error) {
+	rows, err := q.db.Query(ctx, portalKeyUse, tenantID)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []PortalKeyUseRow{}
+	for rows.Next() {
+		var i PortalKeyUseRow
+		if err := rows.Scan(
+			&i.KID,
+			&i.FirstUsedAt,
+			&i.LastUsedAt,
+			&i.LastNetwork,
+			&i.LastAgent,
+			&i.RefusedAt,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const portalKeys = `-- name: PortalKeys :many
 SELECT v.kid, v.credential_id, v.tenant_id, v.state, v.created_at, v.activated_at, v.retiring_at, v.not_after, v.revoked_at, v.revoke_reason, v.ended_at,
   c.name AS credential_name, c.environment, c.scopes

@@ -1,7 +1,8 @@
 // Package session keeps the sessions of the console's pages: a gorilla
 // sessions.Store over the rows that console.Sessions holds. The cookie carries
 // nothing but a random id, of which the row has the hash, so that a session is
-// ended by deleting its row and a leaked table signs nobody in.
+// ended by deleting its row and a leaked table signs nobody in. Operators and
+// tenants' members have a store each, with cookies of their own.
 //
 // It imports console for the rows' shape and nothing else of this module; it
 // must not import db or any database driver.
@@ -21,16 +22,17 @@ import (
 	"github.com/headgate/headgate/console"
 )
 
-// Rows are the session rows. console.Sessions implements it.
-type Rows interface {
-	// Create makes a row for an operator and returns the id for the cookie. It
-	// answers CodeUnauthenticated when the operator is no longer the one given.
-	Create(ctx context.Context, o console.Operator, ip, userAgent string, data []byte) (id string, row console.Session, err error)
-	// Touch finds the row of a cookie's id with its operator as of now. It
+// Rows are the session rows of owners U. console.Sessions implements it for
+// operators, console.MemberSessions for tenants' members.
+type Rows[U any] interface {
+	// Create makes a row for an owner and returns the id for the cookie. It
+	// answers CodeUnauthenticated when the owner is no longer the one given.
+	Create(ctx context.Context, o U, ip, userAgent string, data []byte) (id string, row console.Session, err error)
+	// Touch finds the row of a cookie's id with its owner as of now. It
 	// answers CodeUnauthenticated for ids that are unknown, ended or too old.
-	Touch(ctx context.Context, id string) (console.Session, console.Operator, error)
+	Touch(ctx context.Context, id string) (console.Session, U, error)
 	// Peek is Touch without counting as activity.
-	Peek(ctx context.Context, id string) (console.Session, console.Operator, error)
+	Peek(ctx context.Context, id string) (console.Session, U, error)
 	// Save replaces a row's data and never creates a row.
 	Save(ctx context.Context, id string, data []byte) error
 	// Delete ends a session.
@@ -38,8 +40,10 @@ type Rows interface {
 }
 
 // Config is what a Store needs.
-type Config struct {
-	Rows Rows
+type Config[U any] struct {
+	Rows Rows[U]
+	// Name is the cookie's, without prefix; "" means headgate.
+	Name string
 	// Secure gives the cookie the Secure attribute and the __Host- prefix.
 	Secure bool
 	// Passive names requests that do not count as activity, such as a page that
@@ -48,49 +52,53 @@ type Config struct {
 }
 
 // Store is a gorilla sessions.Store. It is safe for concurrent use.
-type Store struct {
-	rows    Rows
+type Store[U any] struct {
+	rows    Rows[U]
+	name    string
 	secure  bool
 	passive func(*http.Request) bool
 }
 
-var _ sessions.Store = (*Store)(nil)
+var _ sessions.Store = (*Store[console.Operator])(nil)
 
 // New returns a store.
-func New(c Config) *Store {
+func New[U any](c Config[U]) *Store[U] {
+	if c.Name == "" {
+		c.Name = "headgate"
+	}
 	if c.Passive == nil {
 		c.Passive = func(*http.Request) bool { return false }
 	}
-	return &Store{rows: c.Rows, secure: c.Secure, passive: c.Passive}
+	return &Store[U]{rows: c.Rows, name: c.Name, secure: c.Secure, passive: c.Passive}
 }
 
 // Keys under which a loaded session carries what must never be written back.
 type (
-	keyOperator struct{}
-	keyRow      struct{}
-	keyLoaded   struct{}
+	keyOwner  struct{}
+	keyRow    struct{}
+	keyLoaded struct{}
 )
 
-// CookieName is __Host-headgate where cookies are secure, headgate otherwise.
-func (s *Store) CookieName() string {
+// CookieName is the cookie's name: with __Host- before it where cookies are secure.
+func (s *Store[U]) CookieName() string {
 	if s.secure {
-		return "__Host-headgate"
+		return "__Host-" + s.name
 	}
-	return "headgate"
+	return s.name
 }
 
-func (s *Store) options() *sessions.Options {
+func (s *Store[U]) options() *sessions.Options {
 	return &sessions.Options{Path: "/", Secure: s.secure, HttpOnly: true, SameSite: http.SameSiteLaxMode}
 }
 
 // Get returns the request's session, loaded at most once a request.
-func (s *Store) Get(r *http.Request, name string) (*sessions.Session, error) {
+func (s *Store[U]) Get(r *http.Request, name string) (*sessions.Session, error) {
 	return sessions.GetRegistry(r).Get(s, name)
 }
 
 // New loads the session that the request's cookie names. An id that no row
 // knows is never adopted: the session is then new and has no id.
-func (s *Store) New(r *http.Request, name string) (*sessions.Session, error) {
+func (s *Store[U]) New(r *http.Request, name string) (*sessions.Session, error) {
 	sess := sessions.NewSession(s, name)
 	sess.Options, sess.IsNew = s.options(), true
 	c, err := r.Cookie(name)
@@ -118,14 +126,14 @@ func (s *Store) New(r *http.Request, name string) (*sessions.Session, error) {
 	for k, v := range values {
 		sess.Values[k], loaded[k] = v, v
 	}
-	sess.Values[keyLoaded{}], sess.Values[keyOperator{}], sess.Values[keyRow{}] = loaded, op, row
+	sess.Values[keyLoaded{}], sess.Values[keyOwner{}], sess.Values[keyRow{}] = loaded, op, row
 	sess.ID, sess.IsNew = c.Value, false
 	return sess, nil
 }
 
 // Save writes a session and, when it is new, its cookie. A negative
 // Options.MaxAge ends it. A session that was ended meanwhile stays ended.
-func (s *Store) Save(r *http.Request, w http.ResponseWriter, sess *sessions.Session) error {
+func (s *Store[U]) Save(r *http.Request, w http.ResponseWriter, sess *sessions.Session) error {
 	if sess.Options.MaxAge < 0 {
 		return s.end(r, w, sess)
 	}
@@ -149,9 +157,9 @@ func (s *Store) Save(r *http.Request, w http.ResponseWriter, sess *sessions.Sess
 		sess.Values[keyLoaded{}] = values
 		return nil
 	}
-	owner, _ := sess.Values[keyOperator{}].(console.Operator)
-	if owner.ID == "" {
-		return errors.New("save session: a session without an operator is not kept")
+	owner, ok := sess.Values[keyOwner{}].(U)
+	if !ok {
+		return errors.New("save session: a session without an owner is not kept")
 	}
 	id, row, err := s.rows.Create(r.Context(), owner, Peer(r), r.UserAgent(), data)
 	if err != nil {
@@ -162,7 +170,7 @@ func (s *Store) Save(r *http.Request, w http.ResponseWriter, sess *sessions.Sess
 	return nil
 }
 
-func (s *Store) end(r *http.Request, w http.ResponseWriter, sess *sessions.Session) error {
+func (s *Store[U]) end(r *http.Request, w http.ResponseWriter, sess *sessions.Session) error {
 	if sess.ID != "" {
 		if err := s.rows.Delete(r.Context(), sess.ID); err != nil {
 			return fmt.Errorf("end session: %w", err)
@@ -173,27 +181,27 @@ func (s *Store) end(r *http.Request, w http.ResponseWriter, sess *sessions.Sessi
 }
 
 // Current is the signed-in session of a request, if it has one.
-type Current struct {
-	Operator console.Operator // as its row is now
-	Row      console.Session
-	ID       string // of the cookie
+type Current[U any] struct {
+	Owner U // as its row is now
+	Row   console.Session
+	ID    string // of the cookie
 }
 
 // Current returns who is signed in; false for nobody. An error means that it
 // cannot be told.
-func (s *Store) Current(r *http.Request) (Current, bool, error) {
+func (s *Store[U]) Current(r *http.Request) (Current[U], bool, error) {
 	sess, err := s.Get(r, s.CookieName())
 	if err != nil || sess.IsNew {
-		return Current{}, false, err
+		return Current[U]{}, false, err
 	}
-	op, _ := sess.Values[keyOperator{}].(console.Operator)
+	owner, _ := sess.Values[keyOwner{}].(U)
 	row, _ := sess.Values[keyRow{}].(console.Session)
-	return Current{Operator: op, Row: row, ID: sess.ID}, true, nil
+	return Current[U]{Owner: owner, Row: row, ID: sess.ID}, true, nil
 }
 
 // SignIn ends the session that the request came with, if any, and starts a new
 // one under a new id.
-func (s *Store) SignIn(w http.ResponseWriter, r *http.Request, o console.Operator) error {
+func (s *Store[U]) SignIn(w http.ResponseWriter, r *http.Request, o U) error {
 	if old, ok, err := s.Current(r); err != nil {
 		return err
 	} else if ok {
@@ -203,12 +211,12 @@ func (s *Store) SignIn(w http.ResponseWriter, r *http.Request, o console.Operato
 	}
 	sess := sessions.NewSession(s, s.CookieName())
 	sess.Options, sess.IsNew = s.options(), true
-	sess.Values[keyOperator{}] = o
+	sess.Values[keyOwner{}] = o
 	return s.Save(r, w, sess)
 }
 
 // SignOut ends the request's session and takes its cookie away.
-func (s *Store) SignOut(w http.ResponseWriter, r *http.Request) error {
+func (s *Store[U]) SignOut(w http.ResponseWriter, r *http.Request) error {
 	sess, err := s.Get(r, s.CookieName())
 	if err != nil {
 		return err
@@ -219,7 +227,7 @@ func (s *Store) SignOut(w http.ResponseWriter, r *http.Request) error {
 
 // Put sets one value of the session and saves it; "" removes it. Without a
 // session it does nothing.
-func (s *Store) Put(w http.ResponseWriter, r *http.Request, name, value string) error {
+func (s *Store[U]) Put(w http.ResponseWriter, r *http.Request, name, value string) error {
 	sess, err := s.Get(r, s.CookieName())
 	if err != nil || sess.IsNew {
 		return err
@@ -233,7 +241,7 @@ func (s *Store) Put(w http.ResponseWriter, r *http.Request, name, value string) 
 }
 
 // Take removes one value of the session and returns it, "" when there is none.
-func (s *Store) Take(w http.ResponseWriter, r *http.Request, name string) (string, error) {
+func (s *Store[U]) Take(w http.ResponseWriter, r *http.Request, name string) (string, error) {
 	sess, err := s.Get(r, s.CookieName())
 	if err != nil || sess.IsNew {
 		return "", err

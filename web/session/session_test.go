@@ -52,9 +52,9 @@ func (r *rows) Save(_ context.Context, id string, data []byte) error {
 
 func (r *rows) Delete(_ context.Context, id string) error { delete(r.data, id); return r.fail }
 
-func newStore() (*session.Store, *rows) {
+func newStore() (*session.Store[console.Operator], *rows) {
 	r := &rows{data: map[string][]byte{}}
-	return session.New(session.Config{Rows: r, Secure: true, Passive: func(r *http.Request) bool { return r.URL.Path == "/poll" }}), r
+	return session.New(session.Config[console.Operator]{Rows: r, Secure: true, Passive: func(r *http.Request) bool { return r.URL.Path == "/poll" }}), r
 }
 
 // request is a request that brings the cookie of an earlier answer.
@@ -68,7 +68,7 @@ func request(path string, from *httptest.ResponseRecorder) *http.Request {
 	return r
 }
 
-func signIn(t *testing.T, s *session.Store, from *httptest.ResponseRecorder) *httptest.ResponseRecorder {
+func signIn(t *testing.T, s *session.Store[console.Operator], from *httptest.ResponseRecorder) *httptest.ResponseRecorder {
 	t.Helper()
 	w := httptest.NewRecorder()
 	if err := s.SignIn(w, request("/signin", from), console.Operator{ID: "opr_a"}); err != nil {
@@ -89,7 +89,7 @@ func TestSignIn_RotatesTheIdAndEndsTheOldSession(t *testing.T) {
 		t.Errorf("the old cookie: %v %v", ok, err)
 	}
 	cur, ok, err := s.Current(request("/", second))
-	if !ok || err != nil || cur.Operator.ID != "opr_a" || cur.ID == "" {
+	if !ok || err != nil || cur.Owner.ID != "opr_a" || cur.ID == "" {
 		t.Errorf("current = %+v %v %v", cur, ok, err)
 	}
 }
@@ -177,7 +177,7 @@ func TestCurrent_DatabaseAwayIsAnErrorAndNotSignedOut(t *testing.T) {
 func TestCookieName_PrefixOnlyWhereSecure(t *testing.T) {
 	t.Parallel()
 	for secure, want := range map[bool]string{true: "__Host-headgate", false: "headgate"} {
-		if got := session.New(session.Config{Rows: &rows{}, Secure: secure}).CookieName(); got != want {
+		if got := session.New(session.Config[console.Operator]{Rows: &rows{}, Secure: secure}).CookieName(); got != want {
 			t.Errorf("secure %v: %s", secure, got)
 		}
 	}
