@@ -43,6 +43,13 @@ func (b bounded) QueryRow(ctx context.Context, sql string, args ...any) pgx.Row 
 	return boundedRow{b.DBTX.QueryRow(ctx, sql, args...), cancel}
 }
 
+// CopyFrom implements gen.DBTX.
+func (b bounded) CopyFrom(ctx context.Context, table pgx.Identifier, columns []string, rows pgx.CopyFromSource) (int64, error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	return b.DBTX.CopyFrom(ctx, table, columns, rows)
+}
+
 type boundedRows struct {
 	pgx.Rows
 	cancel context.CancelFunc

@@ -31,6 +31,8 @@ func conflicts(constraint string) string {
 		"key_versions_final_state":         "The key has ended.",
 		"rotations_final_state":            "The rotation is over.",
 		"audit_events_no_fork":             "Something else changed at the same time; please try again.",
+		"bulk_jobs_once":                   "The same request is running already.",
+		"bulk_jobs_final_state":            "The job is over.",
 		"idempotency_keys_pkey":            "The same request is running already.",
 		"policy_versions_rollback_of_fkey": "There is no such version.",
 	}
