@@ -16,12 +16,13 @@ const (
 // has run out are finalised, rows that nobody needs are removed. Gateways do
 // not wait for it: records carry their deadlines. Several consoles may run it.
 type Jobs struct {
-	d        Deps
-	policies *Policies
+	d         Deps
+	policies  *Policies
+	overrides *Overrides
 }
 
 // NewJobs returns the periodic jobs.
-func NewJobs(d Deps) *Jobs { return &Jobs{d.withDefaults(), NewPolicies(d)} }
+func NewJobs(d Deps) *Jobs { return &Jobs{d.withDefaults(), NewPolicies(d), NewOverrides(d)} }
 
 // Run works until ctx ends. Schedules have a loop of their own: a publication
 // may wait for its tests.
@@ -34,6 +35,9 @@ func (j *Jobs) Run(ctx context.Context) error {
 	var swept time.Time
 	j.repeat(ctx, "periodic jobs do not work", func(ctx context.Context) error {
 		err := j.Expire(ctx)
+		if err == nil {
+			err = j.overrides.Expire(ctx)
+		}
 		if err == nil && time.Since(swept) > sweepEvery {
 			if err = j.Sweep(ctx); err == nil {
 				swept = time.Now()

@@ -66,6 +66,8 @@ type NewBoost struct {
 	FactorMilli int64         // thousandths: 2000 is twice
 	For         time.Duration // from now
 	Reason      string
+	// Lower confirms that it takes the place of a larger boost, as in NewOverride.
+	Lower bool
 }
 
 // Bounds of boosts.
@@ -140,6 +142,9 @@ type LimitValue struct {
 	Burst     int64  // of a rate limit
 	Amount    int64  // of a quota
 	Max       int64  // of a quota (0: no bound beyond the amount) or a concurrency limit
+
+	numbers policy.Numbers // of a rate limit
+	bills   bool           // of a quota: over is bill
 }
 
 // LimitStep is one place that a value comes from: the plan, an override, a boost.
@@ -157,6 +162,8 @@ type LimitStep struct {
 type LimitPeak struct {
 	PerMinute int64         // of what the limit counts
 	Known     time.Duration // how much of the last hour was seen
+	AsOf      time.Time     // the newest second that was counted to the end
+	OfBase    float64       // of what the policy's own value admits a minute; 0 where it admits any number or none
 }
 
 // LimitInForce is one limit as a tenant meets it.

@@ -235,8 +235,8 @@ func (s *Tenants) move(ctx context.Context, actor Actor, id, action, reason stri
 	return c, err
 }
 
-// Delete ends a tenant for good: its keys are revoked, its rotations ended. The
-// rows are kept. A reason is compulsory.
+// Delete ends a tenant for good: its keys are revoked, its rotations and its own
+// values ended. The rows are kept. A reason is compulsory.
 func (s *Tenants) Delete(ctx context.Context, actor Actor, id, reason string) (Change, error) {
 	if err := actor.need(PermManageTenants); err != nil {
 		return Change{}, err
@@ -252,6 +252,13 @@ func (s *Tenants) Delete(ctx context.Context, actor Actor, id, reason string) (C
 			return err
 		}
 		if err := s.d.offboard(ctx, tx, actor, id, reason); err != nil {
+			return err
+		}
+		own, err := NewOverrides(s.d).open(ctx, tx, actor, id)
+		if err != nil {
+			return err
+		}
+		if err := own.endAll(ctx, reason); err != nil {
 			return err
 		}
 		t := before
@@ -331,6 +338,11 @@ func planInForce(ctx context.Context, tx Tx, plan string) error {
 	if err != nil {
 		return fmt.Errorf("read version %d: %w", number, err)
 	}
+	return planIn(doc, plan)
+}
+
+// planIn refuses a plan that a document lacks.
+func planIn(doc *policy.Document, plan string) error {
 	if _, ok := doc.Plans[plan]; ok {
 		return nil
 	}

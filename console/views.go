@@ -149,3 +149,19 @@ type tokenView struct {
 	ExpiresAt *time.Time `json:"expires_at,omitempty"`
 	Revoked   bool       `json:"revoked"`
 }
+
+type overrideView struct {
+	Limit       string     `json:"limit"`
+	Rate        string     `json:"rate,omitempty"`
+	Burst       *int64     `json:"burst,omitempty"`
+	Amount      *int64     `json:"amount,omitempty"`
+	Max         *int64     `json:"max,omitempty"`
+	FactorMilli int64      `json:"factor_milli,omitempty"`
+	ExpiresAt   *time.Time `json:"expires_at,omitempty"`
+	InForce     string     `json:"in_force,omitempty"`   // what holds with it
+	Instead     string     `json:"instead_of,omitempty"` // what held before
+}
+
+func viewOverride(o TenantOverride) overrideView {
+	return overrideView{Limit: o.Limit, Rate: o.Rate, Burst: o.Burst, Amount: o.Amount, Max: o.Max, FactorMilli: o.FactorMilli, ExpiresAt: o.ExpiresAt}
+}
