@@ -10,13 +10,14 @@ import (
 	"github.com/headgate/headgate/policy"
 )
 
-// changesPerCall bounds one reading of the stream.
-const changesPerCall = 1000
+// changesPerCall bounds one reading of the stream, whose entries may name 200
+// records each.
+const changesPerCall = 250
 
 // change is one entry of the stream.
 type change struct {
 	seq int64
-	id  recordID
+	ids []recordID
 }
 
 // view is the directory's head and the changes after a place.
@@ -42,9 +43,22 @@ func decodeView(reply []string) (view, error) {
 			v.broken = true
 			continue
 		}
-		v.changes = append(v.changes, change{seq: seq, id: recordID{policy.RecordKind(e[1]), e[2]}})
+		v.changes = append(v.changes, change{seq: seq, ids: namedBy(e[1], e[2])})
 	}
 	return v, nil
+}
+
+// namedBy lists the records that an entry names.
+func namedBy(kind, text string) []recordID {
+	kind, many := strings.CutPrefix(kind, "many ")
+	if !many {
+		return []recordID{{policy.RecordKind(kind), text}}
+	}
+	var ids []recordID
+	for id := range strings.FieldsSeq(text) {
+		ids = append(ids, recordID{policy.RecordKind(kind), id})
+	}
+	return ids
 }
 
 // poll follows the stream to its end, or for as long as a call may take.
@@ -89,8 +103,7 @@ func (d *Directory) apply(v view) (next pace, more bool) {
 		d.cfg.OnReset()
 	default:
 		for _, c := range v.changes {
-			d.cache.drop(c.id, c.seq)
-			d.cfg.OnRecord(c.id.kind, c.id.id)
+			d.drop(c.ids, c.seq)
 			place.Seq = c.seq
 		}
 		more = len(v.changes) == changesPerCall
@@ -131,11 +144,17 @@ func (d *Directory) applyFilling(v view) (more bool) {
 		return v.seq > 0
 	}
 	for _, c := range v.changes {
-		d.cache.drop(c.id, 0)
-		d.cfg.OnRecord(c.id.kind, c.id.id)
+		d.drop(c.ids, 0)
 		d.cursor = c.seq
 	}
 	return len(v.changes) == changesPerCall
+}
+
+func (d *Directory) drop(ids []recordID, change int64) {
+	for _, id := range ids {
+		d.cache.drop(id, change)
+		d.cfg.OnRecord(id.kind, id.id)
+	}
 }
 
 // noteAnswer keeps whether Redis answers, and closes the lookups' breaker when

@@ -61,6 +61,9 @@ type Directory struct {
 	slots   chan struct{} // bounds lookups under way
 	counts  directoryCounts
 
+	badLogged atomic.Int64 // Unix ns of the last line about a bad record
+	badUnsaid atomic.Int64 // bad records since
+
 	place   atomic.Pointer[policy.Place]
 	contact atomic.Int64 // Unix ns of the last poll that confirmed the cache; 0 never
 	whole   atomic.Bool  // that poll found an epoch, and the last poll was answered

@@ -2,6 +2,7 @@ package feed
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -13,14 +14,21 @@ import (
 func TestDirectory_LostTrailDropsTheWholeCache(t *testing.T) {
 	t.Parallel()
 	head, changes := "hg:{directory}:head", "hg:{directory}:changes"
-	for name, harm := range map[string]func(*rig){
-		"trimmed":      func(r *rig) { r.put(r.keyRecord("k8", 1, "active")); r.do("XTRIM", changes, "MAXLEN", 1) },
-		"entry gone":   func(r *rig) { r.do("XDEL", changes, fmt.Sprintf("%d-0", 4)) },
-		"stream gone":  func(r *rig) { r.do("DEL", changes) },
-		"head behind":  func(r *rig) { r.do("HSET", head, "seq", 0); r.do("DEL", changes) },
-		"foreign id":   func(r *rig) { r.do("XADD", changes, "99-7", "kind", "key", "id", "x") },
-		"nameless":     func(r *rig) { r.do("XADD", changes, "99-0", "kind", "key") },
-		"another copy": func(r *rig) { r.do("HSET", head, "epoch", "e2") },
+	type do = func(args ...any)
+	for name, harm := range map[string]func(do){
+		"trimmed": func(do do) {
+			do("HINCRBY", head, "seq", 1)
+			do("XADD", changes, "5-0", "kind", "key", "id", "k8")
+			do("XTRIM", changes, "MAXLEN", 1)
+		},
+		"entry gone":       func(do do) { do("XDEL", changes, "4-0") },
+		"stream gone":      func(do do) { do("DEL", changes) },
+		"head behind":      func(do do) { do("HSET", head, "seq", 0); do("DEL", changes) },
+		"foreign id":       func(do do) { do("XADD", changes, "99-7", "kind", "key", "id", "x") },
+		"nameless":         func(do do) { do("XADD", changes, "99-0", "kind", "key") },
+		"names none":       func(do do) { do("XADD", changes, "99-0", "kind", "key", "ids", "") },
+		"names a megabyte": func(do do) { do("XADD", changes, "99-0", "kind", "key", "ids", strings.Repeat("k", 1<<20)) },
+		"another copy":     func(do do) { do("HSET", head, "epoch", "e2") },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -30,14 +38,23 @@ func TestDirectory_LostTrailDropsTheWholeCache(t *testing.T) {
 			if d.state("k1") != "active" {
 				t.Fatal("not answered")
 			}
-			// A change that the replica cannot see: it hears no bell for it.
-			r.do("SET", "hg:key:k1", r.keyRecord("k1", 2, policy.KeyRevoked).Encode())
-			r.do("HINCRBY", head, "seq", 3)
-			for i := int64(2); i <= 4; i++ {
-				r.do("XADD", changes, fmt.Sprintf("%d-0", i), "kind", "key", "id", "k9")
+			// A change that the replica cannot see. All at one moment: the first
+			// poll after the subscription may still be under way, and must not
+			// read the trail while it is whole.
+			_, err := r.client.TxPipelined(t.Context(), func(p redis.Pipeliner) error {
+				queue := func(args ...any) { p.Do(t.Context(), args...) }
+				queue("SET", "hg:key:k1", r.keyRecord("k1", 2, policy.KeyRevoked).Encode())
+				queue("HINCRBY", head, "seq", 3)
+				for i := int64(2); i <= 4; i++ {
+					queue("XADD", changes, fmt.Sprintf("%d-0", i), "kind", "key", "id", "k9")
+				}
+				harm(queue)
+				queue("PUBLISH", "hg:{policy}:bell", "directory x")
+				return nil
+			})
+			if err != nil {
+				t.Fatal(err)
 			}
-			harm(r)
-			r.do("PUBLISH", "hg:{policy}:bell", "directory x")
 			until(t, d.changed, "cache dropped", func() bool { return d.state("k1") == "revoked" })
 		})
 	}

@@ -278,7 +278,15 @@ func (d *Directory) verify(id recordID, signed policy.SignedRecord) (*record, er
 	return rec, nil
 }
 
+// badRecord counts a record that is refused and logs one a second at most:
+// whoever can write to Redis must not be able to fill a disk, and a caller who
+// asks again and again finds the same one each time.
 func (d *Directory) badRecord(id recordID, err error) {
 	d.counts.bad.Add(1)
-	d.cfg.Log.Warn("directory record refused", "kind", string(id.kind), "id", id.id, "error", err)
+	now, last := d.cfg.Now().UnixNano(), d.badLogged.Load()
+	if last != 0 && now-last < int64(time.Second) && now >= last || !d.badLogged.CompareAndSwap(last, now) {
+		d.badUnsaid.Add(1)
+		return
+	}
+	d.cfg.Log.Warn("directory record refused", "kind", string(id.kind), "id", id.id, "error", err, "others", d.badUnsaid.Swap(0))
 }

@@ -69,12 +69,40 @@ func (p *Publisher) runEach(ctx context.Context, records []policy.SignedRecord, 
 	return results, err
 }
 
-// announce adds an entry per record to the stream of changes and rings the bell.
-func (p *Publisher) announce(ctx context.Context, records []policy.SignedRecord) (policy.Place, error) {
-	args := []any{p.keys.bell(), longestStream}
-	for _, r := range records {
-		args = append(args, string(r.Kind), r.ID)
+// manyFrom is how many records of a kind share one entry. Fewer have one each,
+// which gateways of older builds can read: a shared one makes them drop their
+// whole cache, which is safe, and dear only if it happened at each change.
+const manyFrom = 8
+
+// entriesOf is what the stream of changes says of records: kind, field and
+// value of each entry. A million new keys are 5000 entries, so that a replica
+// that sleeps through an import still finds its place.
+func entriesOf(records []policy.SignedRecord) []any {
+	var out []any
+	for len(records) > 0 {
+		kind, n := records[0].Kind, 1
+		for n < len(records) && records[n].Kind == kind {
+			n++
+		}
+		ids := make([]string, n)
+		for i, r := range records[:n] {
+			ids[i] = r.ID
+		}
+		if n >= manyFrom {
+			out = append(out, string(kind), "ids", strings.Join(ids, " "))
+		} else {
+			for _, id := range ids {
+				out = append(out, string(kind), "id", id)
+			}
+		}
+		records = records[n:]
 	}
+	return out
+}
+
+// announce adds entries for the records to the stream of changes and rings the bell.
+func (p *Publisher) announce(ctx context.Context, records []policy.SignedRecord) (policy.Place, error) {
+	args := append([]any{p.keys.bell(), longestStream}, entriesOf(records)...)
 	reply, err := changeScript.Run(ctx, p.cfg.Client, []string{p.keys.directoryHead(), p.keys.directoryChanges()}, args...).StringSlice()
 	if err != nil {
 		return policy.Place{}, fmt.Errorf("announce: %w", err)
