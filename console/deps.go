@@ -39,6 +39,9 @@ type Deps struct {
 	Passwords PasswordChecker
 	// KeyUse tells who uses keys; without it nobody knows, and pages say so.
 	KeyUse KeyUseSource
+	// MinQuiet is the least time for which an old key version has to be silent
+	// before its rotation is ready; 0 is DefaultMinQuiet.
+	MinQuiet time.Duration
 }
 
 // DecisionSource gives parts of the decision log.
@@ -67,6 +70,9 @@ func (d Deps) withDefaults() Deps {
 	}
 	if d.Log == nil {
 		d.Log = slog.New(slog.DiscardHandler)
+	}
+	if d.MinQuiet <= 0 {
+		d.MinQuiet = DefaultMinQuiet
 	}
 	if d.Nudge == nil {
 		d.Nudge = func() {}

@@ -96,12 +96,13 @@ func (k *keyring) current() *KeyVersion {
 // expire sets a final state; the row is written by put.
 func (k *keyring) expire(v *KeyVersion, at time.Time) {
 	v.State, v.ResumeState, v.EndedAt = policy.KeyExpired, "", &at
-	v.NotAfter = &at
+	v.NotAfter, v.Brownout = &at, nil
 }
 
 func (k *keyring) revoke(v *KeyVersion, reason string) {
 	at := k.now
 	v.State, v.ResumeState, v.EndedAt, v.RevokedAt, v.RevokeReason = policy.KeyRevoked, "", &at, &at, reason
+	v.Brownout, v.Leaked = nil, v.Leaked || reason == RevokeLeak
 }
 
 // restore makes the retiring version the active one again. The version that
@@ -112,7 +113,7 @@ func (k *keyring) restore(v *KeyVersion, notAfter *time.Time) {
 	} else {
 		v.State = policy.KeyActive
 	}
-	v.RetiringAt, v.NotAfter = nil, notAfter
+	v.RetiringAt, v.NotAfter, v.Brownout = nil, notAfter, nil
 }
 
 // put writes a version, its record for the gateways and its event.
@@ -153,6 +154,9 @@ func (k *keyring) closeRotation(ctx context.Context, actor Actor, state Rotation
 	}
 	if err := k.tx.UpdateRotation(ctx, r); err != nil {
 		return fmt.Errorf("close rotation %s: %w", r.ID, err)
+	}
+	if err := k.tx.StopBrownouts(ctx, r.ID, k.now); err != nil {
+		return fmt.Errorf("stop brown-outs of rotation %s: %w", r.ID, err)
 	}
 	k.open = nil
 	actions := map[RotationState]string{
@@ -229,19 +233,43 @@ func (d Deps) offboard(ctx context.Context, tx Tx, actor Actor, tenantID, reason
 	return nil
 }
 
+// target is the credential that a change is about, and what the change names.
+type target struct{ credentialID, tenantID, what string }
+
+// may refuses an actor who may not change this tenant's keys. what is the thing
+// that was asked for.
+func (a Actor) may(tenantID, what string, p, own Permission) error {
+	if err := a.sees(tenantID, what); err != nil {
+		return err
+	}
+	return a.needOf(tenantID, p, own)
+}
+
+// needFirst refuses an operator who lacks p before anything is read. A member is
+// refused by may, when it is known whose the thing is.
+func (a Actor) needFirst(p Permission) error {
+	if a.TenantID != "" {
+		return nil
+	}
+	return a.need(p)
+}
+
 // changeCredential runs fn under the lock of a credential, in one transaction,
-// and wakes the relay. credential says which one it is, as the transaction sees it.
-func (d Deps) changeCredential(ctx context.Context, actor Actor, credential func(Tx) (string, error), fn func(*keyring) error) (Change, error) {
-	if err := actor.need(PermManageKeys); err != nil {
+// and wakes the relay. find says which one it is, as the transaction sees it.
+func (d Deps) changeCredential(ctx context.Context, actor Actor, own Permission, find func(Tx) (target, error), fn func(*keyring) error) (Change, error) {
+	if err := actor.needFirst(PermManageKeys); err != nil {
 		return Change{}, err
 	}
 	var c Change
 	err := d.Store.InTx(ctx, func(tx Tx) error {
-		id, err := credential(tx)
+		t, err := find(tx)
 		if err != nil {
 			return err
 		}
-		k, err := d.openKeyring(ctx, tx, actor, id)
+		if err := actor.may(t.tenantID, t.what, PermManageKeys, own); err != nil {
+			return err
+		}
+		k, err := d.openKeyring(ctx, tx, actor, t.credentialID)
 		if err != nil {
 			return err
 		}

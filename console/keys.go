@@ -2,6 +2,8 @@ package console
 
 import (
 	"context"
+	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -60,7 +62,7 @@ type KeyQuery struct {
 // IssueCredential makes a credential with its first key version. The secret is
 // in the answer and nowhere else.
 func (s *Keys) IssueCredential(ctx context.Context, actor Actor, tenantID string, in NewCredential) (Issued, error) {
-	if err := actor.need(PermManageKeys); err != nil {
+	if err := actor.may(tenantID, "tenant", PermManageKeys, PermOwnKeys); err != nil {
 		return Issued{}, err
 	}
 	out, err := s.prepare(tenantID, in)
@@ -68,12 +70,9 @@ func (s *Keys) IssueCredential(ctx context.Context, actor Actor, tenantID string
 		return Issued{}, err
 	}
 	err = s.d.Store.InTx(ctx, func(tx Tx) error {
-		t, err := tx.ShareTenant(ctx, tenantID)
+		t, err := roomFor(ctx, tx, tenantID, in.MaxCredentials)
 		if err != nil {
 			return err
-		}
-		if t.State == policy.TenantDeleted {
-			return conflict("The tenant has been deleted.")
 		}
 		out.KeyVersion.TenantName = t.Name
 		return s.insert(ctx, tx, actor, &out)
@@ -86,11 +85,36 @@ func (s *Keys) IssueCredential(ctx context.Context, actor Actor, tenantID string
 	return out, nil
 }
 
+// roomFor locks the tenant and refuses when it has been deleted, or has most
+// working credentials already. Several may be made at once where nobody counts.
+func roomFor(ctx context.Context, tx Tx, tenantID string, most int) (t Tenant, err error) {
+	if most > 0 {
+		t, err = tx.LockTenant(ctx, tenantID)
+	} else {
+		t, err = tx.ShareTenant(ctx, tenantID)
+	}
+	if err != nil {
+		return t, err
+	}
+	if t.State == policy.TenantDeleted {
+		return t, conflict("The tenant has been deleted.")
+	}
+	if most <= 0 {
+		return t, nil
+	}
+	ids, err := tx.LiveCredentials(ctx, tenantID)
+	if err == nil && len(ids) >= most {
+		err = conflict(fmt.Sprintf("There are %d keys already, and %d are allowed. Revoke one that is not needed, or ask for more.", len(ids), most))
+	}
+	return t, err
+}
+
 // prepare checks the input and makes ids and secret, before any transaction.
 func (s *Keys) prepare(tenantID string, in NewCredential) (Issued, error) {
 	var p problems
 	now := s.d.now()
-	c := Credential{TenantID: tenantID, Name: p.name("name", in.Name), Environment: in.Environment, Scopes: p.scopes(in.Scopes), CreatedAt: now}
+	c := Credential{TenantID: tenantID, Name: p.name("name", in.Name), Environment: in.Environment, Scopes: p.scopes(in.Scopes), CreatedAt: now,
+		Contact: p.text("contact", in.Contact, 200, false)}
 	if in.Environment != apikey.Live && in.Environment != apikey.Test {
 		p.add("environment", "Choose live or test.")
 	}
@@ -121,6 +145,7 @@ func (d Deps) newVersion(c Credential, now time.Time) (KeyVersion, apikey.Secret
 	return KeyVersion{
 		KID: kid, CredentialID: c.ID, TenantID: c.TenantID, CredentialName: c.Name, Environment: c.Environment, Scopes: c.Scopes,
 		Digest: apikey.Digest(secret.Reveal()), State: policy.KeyActive, Seq: 1, CreatedAt: now, ActivatedAt: now, NotAfter: c.ExpiresAt,
+		IdleSince: now,
 	}, secret, nil
 }
 
@@ -139,7 +164,7 @@ func (s *Keys) insert(ctx context.Context, tx Tx, actor Actor, out *Issued) erro
 	out.Change = Change{OutboxID: id}
 	return s.d.record(ctx, tx, actor, v.CreatedAt, event{
 		action: "credential.issue", object: "credential", objectID: c.ID, tenantID: c.TenantID,
-		after: credentialView{c.Name, c.Environment, c.Scopes, c.ExpiresAt, v.KID},
+		after: credentialView{c.Name, c.Environment, c.Scopes, c.Contact, c.ExpiresAt, v.KID},
 	})
 }
 
@@ -188,15 +213,38 @@ func (s *Keys) ListKeys(ctx context.Context, q KeyQuery) (items []KeyVersion, ne
 	}
 	q.Q = kidOf(q.Q)
 	limit := q.Page.limit()
+	if q.Show != "" && !slices.Contains(KeyShows(), q.Show) {
+		return nil, "", invalid(FieldError{Field: "show", Message: "One of unused, never, expiring, retiring-used, compromised."})
+	}
 	err = s.d.Store.Read(ctx, func(tx Tx) error {
-		items, err = tx.Keys(ctx, q, after, limit+1)
+		if q.Show != "" {
+			items, err = tx.ShownKeys(ctx, q, s.d.now(), after, limit+1)
+		} else {
+			items, err = tx.Keys(ctx, q, after, limit+1)
+		}
 		return err
 	})
 	if err != nil {
 		return nil, "", err
 	}
-	items, next = cut(items, limit, func(k KeyVersion) Cursor { return Cursor{At: k.CreatedAt, ID: k.KID} })
+	items, next = cut(items, limit, func(k KeyVersion) Cursor { return Cursor{At: k.placeIn(q.Show), ID: k.KID} })
 	return items, next, nil
+}
+
+// KeyShows lists what KeyQuery can pick out.
+func KeyShows() []KeyShow {
+	return []KeyShow{ShowUnused, ShowNever, ShowExpiring, ShowRetiringUsed, ShowCompromised}
+}
+
+// placeIn is the time by which a list is sorted.
+func (k KeyVersion) placeIn(show KeyShow) time.Time {
+	switch show {
+	case ShowUnused:
+		return k.IdleSince
+	case ShowExpiring, ShowRetiringUsed:
+		return orNever(k.NotAfter)
+	}
+	return k.CreatedAt
 }
 
 // kidOf reduces a pasted key, whole or masked, to its kid, so that no secret
@@ -264,7 +312,7 @@ func (s *Keys) Revoke(ctx context.Context, actor Actor, kid, reason string) (Cha
 	if err != nil {
 		return Change{}, err
 	}
-	return s.change(ctx, actor, kid, func(k *keyring, v *KeyVersion) error {
+	return s.change(ctx, actor, PermOwnKeys, kid, func(k *keyring, v *KeyVersion) error {
 		return k.revokeKey(ctx, v, revokeCategory(reason), reason)
 	})
 }
@@ -285,7 +333,7 @@ func (s *Keys) Suspend(ctx context.Context, actor Actor, kid, reason string) (Ch
 	if err != nil {
 		return Change{}, err
 	}
-	return s.change(ctx, actor, kid, func(k *keyring, v *KeyVersion) error {
+	return s.change(ctx, actor, PermOwnKeys, kid, func(k *keyring, v *KeyVersion) error {
 		if v.State == policy.KeySuspended {
 			return conflict("The key is suspended already.")
 		}
@@ -301,7 +349,7 @@ func (s *Keys) Resume(ctx context.Context, actor Actor, kid, reason string) (Cha
 	if err != nil {
 		return Change{}, err
 	}
-	return s.change(ctx, actor, kid, func(k *keyring, v *KeyVersion) error {
+	return s.change(ctx, actor, PermOwnKeys, kid, func(k *keyring, v *KeyVersion) error {
 		if v.State != policy.KeySuspended {
 			return conflict("The key is not suspended.")
 		}
@@ -312,12 +360,12 @@ func (s *Keys) Resume(ctx context.Context, actor Actor, kid, reason string) (Cha
 }
 
 // change runs fn on a live version under the credential's lock.
-func (s *Keys) change(ctx context.Context, actor Actor, kid string, fn func(*keyring, *KeyVersion) error) (Change, error) {
-	credential := func(tx Tx) (string, error) {
+func (s *Keys) change(ctx context.Context, actor Actor, own Permission, kid string, fn func(*keyring, *KeyVersion) error) (Change, error) {
+	find := func(tx Tx) (target, error) {
 		v, err := tx.Key(ctx, kid)
-		return v.CredentialID, err
+		return target{v.CredentialID, v.TenantID, "key"}, err
 	}
-	return s.d.changeCredential(ctx, actor, credential, func(k *keyring) error {
+	return s.d.changeCredential(ctx, actor, own, find, func(k *keyring) error {
 		locked := k.find(kid)
 		if !locked.Live() {
 			return conflict("The key is " + string(locked.State) + ", which is final.")

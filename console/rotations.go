@@ -42,13 +42,13 @@ const DefaultOverlap = 7 * 24 * time.Hour
 // work until the overlap ends, which is never later than the old version's own
 // expiry. A rotation that runs already is a conflict.
 func (s *Rotations) Start(ctx context.Context, actor Actor, credentialID string, in NewRotation) (Started, error) {
-	if err := actor.need(PermManageKeys); err != nil {
+	if err := actor.needFirst(PermManageKeys); err != nil {
 		return Started{}, err
 	}
 	var p problems
 	in.Reason = p.reason(in.Reason)
-	if in.Overlap < 0 || in.Overlap > MaxOverlap {
-		p.add("overlap", "Between 0 and %d days.", int(MaxOverlap.Hours()/24))
+	if most := longest(in.MaxOverlap); in.Overlap < 0 || in.Overlap > most {
+		p.add("overlap", "Between 0 and %s.", spell(most))
 	}
 	if err := p.err(); err != nil {
 		return Started{}, err
@@ -59,7 +59,7 @@ func (s *Rotations) Start(ctx context.Context, actor Actor, credentialID string,
 	}
 	var out Started
 	err = s.d.Store.InTx(ctx, func(tx Tx) error {
-		k, err := s.openFor(ctx, tx, actor, credentialID)
+		k, err := s.d.openFor(ctx, tx, actor, credentialID)
 		if err != nil {
 			return err
 		}
@@ -73,10 +73,21 @@ func (s *Rotations) Start(ctx context.Context, actor Actor, credentialID string,
 	return out, nil
 }
 
-// openFor locks tenant and credential, in this order.
-func (s *Rotations) openFor(ctx context.Context, tx Tx, actor Actor, credentialID string) (*keyring, error) {
+// longest is the longest overlap under a cap, which 0 leaves away.
+func longest(most time.Duration) time.Duration {
+	if most <= 0 || most > MaxOverlap {
+		return MaxOverlap
+	}
+	return most
+}
+
+// openFor locks tenant and credential, in this order, for somebody who may issue keys.
+func (d Deps) openFor(ctx context.Context, tx Tx, actor Actor, credentialID string) (*keyring, error) {
 	c, err := tx.Credential(ctx, credentialID)
 	if err != nil {
+		return nil, err
+	}
+	if err := actor.may(c.TenantID, "credential", PermManageKeys, PermOwnKeys); err != nil {
 		return nil, err
 	}
 	t, err := tx.ShareTenant(ctx, c.TenantID)
@@ -86,7 +97,7 @@ func (s *Rotations) openFor(ctx context.Context, tx Tx, actor Actor, credentialI
 	if t.State == policy.TenantDeleted {
 		return nil, conflict("The tenant has been deleted.")
 	}
-	return s.d.openKeyring(ctx, tx, actor, credentialID)
+	return d.openKeyring(ctx, tx, actor, credentialID)
 }
 
 func (k *keyring) rotate(ctx context.Context, id string, in NewRotation) (Started, error) {
@@ -173,28 +184,48 @@ func (s *Rotations) List(ctx context.Context, open bool) (out []Rotation, err er
 	return out, err
 }
 
-// Extend lets the old version work for longer, never past its own expiry nor
-// MaxOverlap in all.
-func (s *Rotations) Extend(ctx context.Context, actor Actor, id string, by time.Duration, reason string) (Change, error) {
-	reason, err := requiredReason(reason)
-	if err != nil {
-		return Change{}, err
-	}
-	if by <= 0 {
-		return Change{}, invalid(FieldError{Field: "by", Message: "This must be longer than 0."})
-	}
-	return s.change(ctx, actor, id, func(k *keyring) error { return k.extend(ctx, by, reason) })
+// RotationExtension lets an old version work for longer. A reason is compulsory.
+type RotationExtension struct {
+	By     time.Duration
+	Reason string
+	// MaxOverlap is the longest overlap in all that the actor may ask for; 0 is MaxOverlap.
+	MaxOverlap time.Duration
 }
 
-func (k *keyring) extend(ctx context.Context, by time.Duration, reason string) error {
+// Extend is ExtendWithin without a cap of the tenant's own.
+func (s *Rotations) Extend(ctx context.Context, actor Actor, id string, by time.Duration, reason string) (Change, error) {
+	return s.ExtendWithin(ctx, actor, id, RotationExtension{By: by, Reason: reason})
+}
+
+// ExtendWithin lets the old version work for longer, never past its own expiry
+// nor the longest overlap in all. A tenant's member may do it once a rotation.
+func (s *Rotations) ExtendWithin(ctx context.Context, actor Actor, id string, in RotationExtension) (Change, error) {
+	var p problems
+	in.Reason = p.reason(in.Reason)
+	if in.By <= 0 || in.By > MaxOverlap {
+		p.add("by", "Longer than 0, and %s at most.", spell(MaxOverlap))
+	}
+	if err := p.err(); err != nil {
+		return Change{}, err
+	}
+	return s.change(ctx, actor, PermOwnKeys, id, func(k *keyring) error { return k.extend(ctx, in) })
+}
+
+func (k *keyring) extend(ctx context.Context, in RotationExtension) error {
 	before := *k.open
 	r := before
-	r.EndsAt = minTime(r.EndsAt.Add(by), r.OldNotAfter)
+	r.EndsAt = minTime(r.EndsAt.Add(in.By), r.OldNotAfter)
 	r.Extensions++
-	if r.EndsAt.Sub(r.StartedAt) > MaxOverlap {
-		return invalid(FieldError{Field: "by", Message: "The overlap would be longer than 90 days."})
+	if k.actor.TenantID != "" {
+		r.MemberExtensions++
 	}
-	if !r.EndsAt.After(before.EndsAt) {
+	most := longest(in.MaxOverlap)
+	switch {
+	case r.MemberExtensions > 1 && k.actor.TenantID != "":
+		return conflict("You have extended this rotation once already. Whoever runs the API can extend it again.")
+	case r.EndsAt.Sub(r.StartedAt) > most:
+		return invalid(FieldError{Field: "by", Message: "The overlap would be longer than " + spell(most) + "."})
+	case !r.EndsAt.After(before.EndsAt):
 		return conflict("The old key expires then anyway; the overlap cannot be extended.")
 	}
 	if err := k.tx.UpdateRotation(ctx, r); err != nil {
@@ -208,24 +239,29 @@ func (k *keyring) extend(ctx context.Context, by time.Duration, reason string) e
 	}
 	return k.d.record(ctx, k.tx, k.actor, k.now, event{
 		action: "rotation.extend", object: "rotation", objectID: r.ID, tenantID: r.TenantID,
-		before: viewRotation(before), after: viewRotation(r), reason: reason,
+		before: viewRotation(before), after: viewRotation(r), reason: in.Reason,
 	})
 }
 
 // End ends a rotation before its time: the old version is refused from now on.
-// A reason is compulsory.
+// It counts as completed when the old version has been silent for long enough,
+// and as forced otherwise. A reason is compulsory.
 func (s *Rotations) End(ctx context.Context, actor Actor, id, reason string) (Change, error) {
 	reason, err := requiredReason(reason)
 	if err != nil {
 		return Change{}, err
 	}
-	return s.change(ctx, actor, id, func(k *keyring) error {
+	state := RotationForced
+	if ev, err := s.Evidence(ctx, actor, id); err == nil && ev.Ready {
+		state = RotationCompleted
+	}
+	return s.change(ctx, actor, PermOwnKeys, id, func(k *keyring) error {
 		old := k.find(k.open.OldKID)
 		k.expire(old, k.now)
 		if err := k.write(ctx, old); err != nil {
 			return err
 		}
-		return k.closeRotation(ctx, actor, RotationForced, k.now, reason)
+		return k.closeRotation(ctx, actor, state, k.now, reason)
 	})
 }
 
@@ -236,18 +272,18 @@ func (s *Rotations) Cancel(ctx context.Context, actor Actor, id, reason string) 
 	if err != nil {
 		return Change{}, err
 	}
-	return s.change(ctx, actor, id, func(k *keyring) error {
+	return s.change(ctx, actor, PermOwnKeys, id, func(k *keyring) error {
 		return k.cancelRotation(ctx, RevokeSuperseded, reason)
 	})
 }
 
 // change runs fn on an open rotation under the credential's lock.
-func (s *Rotations) change(ctx context.Context, actor Actor, id string, fn func(*keyring) error) (Change, error) {
-	credential := func(tx Tx) (string, error) {
+func (s *Rotations) change(ctx context.Context, actor Actor, own Permission, id string, fn func(*keyring) error) (Change, error) {
+	find := func(tx Tx) (target, error) {
 		r, err := tx.Rotation(ctx, id)
-		return r.CredentialID, err
+		return target{r.CredentialID, r.TenantID, "rotation"}, err
 	}
-	return s.d.changeCredential(ctx, actor, credential, func(k *keyring) error {
+	return s.d.changeCredential(ctx, actor, own, find, func(k *keyring) error {
 		if k.open == nil || k.open.ID != id {
 			return conflict("The rotation is over.")
 		}

@@ -24,6 +24,7 @@ type credentialView struct {
 	Name        string     `json:"name"`
 	Environment string     `json:"environment"`
 	Scopes      []string   `json:"scopes,omitempty"`
+	Contact     string     `json:"contact,omitempty"`
 	ExpiresAt   *time.Time `json:"expires_at,omitempty"`
 	KID         string     `json:"kid"`
 }
@@ -49,6 +50,12 @@ type rotationView struct {
 
 func viewRotation(r Rotation) rotationView {
 	return rotationView{r.CredentialID, r.OldKID, r.NewKID, string(r.State), r.EndsAt}
+}
+
+type brownoutView struct {
+	KID     string    `json:"kid"`
+	Network string    `json:"network,omitempty"`
+	Until   time.Time `json:"until"`
 }
 
 type draftView struct {

@@ -39,7 +39,7 @@ VALUES (@id, @rotation_id, @kid, @tenant_id, @network, @from_at, @until_at, @aut
 
 -- name: StopBrownouts :exec
 -- Those of a rotation that still run.
-UPDATE brownouts SET stopped_at = @now WHERE rotation_id = @rotation_id AND stopped_at IS NULL AND until_at > @now;
+UPDATE brownouts SET stopped_at = greatest(@now, from_at) WHERE rotation_id = @rotation_id AND stopped_at IS NULL AND until_at > @now;
 
 -- name: ListBrownouts :many
 SELECT * FROM brownouts WHERE rotation_id = @rotation_id ORDER BY from_at DESC, id DESC LIMIT 100;

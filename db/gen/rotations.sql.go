@@ -519,7 +519,7 @@ func (q *Queries) ListRotationsRunning(ctx context.Context, arg ListRotationsRun
 }
 
 const stopBrownouts = `-- name: StopBrownouts :exec
-UPDATE brownouts SET stopped_at = $1 WHERE rotation_id = $2 AND stopped_at IS NULL AND until_at > $1
+UPDATE brownouts SET stopped_at = greatest($1, from_at) WHERE rotation_id = $2 AND stopped_at IS NULL AND until_at > $1
 `
 
 type StopBrownoutsParams struct {
