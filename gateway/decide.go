@@ -31,7 +31,7 @@ func (g *Gateway) decideInto(ctx context.Context, in *Inbound, v *Verdict) {
 	if v.Aborted = ctx.Err() != nil && v.Code != CodeBadRequest; v.Aborted {
 		v.End() //nolint:contextcheck // what is held has to be given back when the caller has left
 	}
-	g.account(v, start)
+	g.account(in, v, start)
 	g.record(in, v)
 }
 
@@ -227,10 +227,11 @@ func (v *Verdict) identity() string {
 }
 
 // account books the verdict: exactly one class, one count for the console.
-func (g *Gateway) account(v *Verdict, start time.Time) {
+func (g *Gateway) account(in *Inbound, v *Verdict, start time.Time) {
 	now := g.cfg.Now()
 	g.metrics.decided(v, now.Sub(start))
 	g.tally.add(v)
+	g.countKey(in, v, now)
 	if v.Aborted || v.Free || v.Peeked {
 		return
 	}

@@ -39,7 +39,8 @@ type Gateway struct {
 	draining     atomic.Bool
 	// clockOffset is the own clock less Redis', in ns, as of the last heartbeat.
 	clockOffset atomic.Int64
-	recorder    *recorder // of decisions; nil: none
+	recorder    *recorder         // of decisions; nil: none
+	keyUse      *usage.KeyCounter // nil: nobody would carry it
 	// leasesGlobal says that limits per global are leased whatever the policy says.
 	leasesGlobal bool
 	roundTrip    atomic.Int64 // of the last heartbeat, in µs
@@ -69,7 +70,7 @@ func New(cfg Config) (*Gateway, error) {
 		return nil, fmt.Errorf("gateway configuration: %w", err)
 	}
 	g.restore()
-	g.recorder = newRecorder(&g.cfg, g.metrics)
+	g.recorder, g.keyUse = newRecorder(&g.cfg, g.metrics), newKeyUse(&g.cfg, g.metrics)
 	if g.limiter, err = limiter.New(g.limiterConfig()); err != nil {
 		return nil, fmt.Errorf("gateway configuration: %w", err)
 	}

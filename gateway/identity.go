@@ -73,11 +73,23 @@ func (g *Gateway) verify(ctx context.Context, key string, rule policy.InvalidLim
 		g.unavailable(v)
 		return policy.KeyRecord{}, false
 	}
-	if !g.accepts(record, parsed, key, err == nil, now) {
-		g.refuseCredential(CodeInvalidCredential, rule, v)
-		return policy.KeyRecord{}, false
+	if err != nil {
+		record = policy.KeyRecord{}
 	}
-	return record, true
+	v.kid, v.keyRefused = record.KID, true
+	switch g.standing(&record, parsed, key, v.Client, now) {
+	case keyAccepted:
+		v.keyRefused = false
+		return record, true
+	case keyBrownout: // nobody guesses: it is not charged to the address
+		v.refuse(CodeInvalidCredential, usage.OutcomeUnauthorized)
+		return policy.KeyRecord{}, false
+	case keyWrong:
+		v.kid, v.keyRefused = "", false
+	case keyStopped:
+	}
+	g.refuseCredential(CodeInvalidCredential, rule, v)
+	return policy.KeyRecord{}, false
 }
 
 // refuseCredential books a refused key. What an address over its limit learns is
@@ -112,20 +124,6 @@ func (g *Gateway) mayLookUp(kid string, now time.Time) bool {
 	}
 	g.rescued.charge("", rescue(), now)
 	return true
-}
-
-// accepts reports whether the key is the recorded one and may be used now. The
-// digests are compared whatever else is wrong, so that every refusal costs the
-// same.
-func (g *Gateway) accepts(r policy.KeyRecord, parsed apikey.Parsed, key string, known bool, now time.Time) bool {
-	digest := r.Digest
-	if !known || digest == "" {
-		digest = apikey.DummyDigest
-	}
-	same := apikey.Equal(digest, key)
-	usable := r.State == policy.KeyActive || r.State == policy.KeyRetiring
-	inTime := r.NotAfter == nil || g.redisTime(now).Before(*r.NotAfter)
-	return known && same && usable && inTime && r.Environment == parsed.Environment && r.KID == parsed.KID
 }
 
 // tenant looks the tenant up and checks that it may call at all.

@@ -112,6 +112,11 @@ type Verdict struct {
 	RetryAfterMicros int64        // exact; 0 when unknown or none
 	RetryAfterSecs   int64        // of a 503: drawn at random
 
+	// kid names the key whose right secret was presented, "" for none; keyRefused says
+	// that it was not accepted all the same.
+	kid        string
+	keyRefused bool
+
 	hits    int64         // requests that this one stands for, at least 1
 	hold    *limiter.Hold // of a door that sees the end
 	leases  []limiter.Lease

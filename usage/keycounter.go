@@ -47,7 +47,6 @@ const (
 // which the next batch says. Cut has to be called every few seconds.
 type KeyCounter struct {
 	replica, boot string
-	started       int64
 	seed          maphash.Seed
 	shards        [keyShards]keyShard
 	lost          atomic.Int64
@@ -92,12 +91,9 @@ type keyCell struct {
 	gone                      bool
 }
 
-// NewKeyCounter counts for one replica and boot, from started on.
-func NewKeyCounter(replica, boot string, started time.Time) *KeyCounter {
-	c := &KeyCounter{
-		replica: replica, boot: boot, started: started.Unix(), through: started.Unix() - 1,
-		seed: maphash.MakeSeed(), crowded: make(chan struct{}, 1),
-	}
+// NewKeyCounter counts for one replica and boot.
+func NewKeyCounter(replica, boot string) *KeyCounter {
+	c := &KeyCounter{replica: replica, boot: boot, seed: maphash.MakeSeed(), crowded: make(chan struct{}, 1)}
 	for i := range c.shards {
 		c.shards[i] = keyShard{index: map[sentKey]*keyCell{}, cells: map[sourceKey]*keyCell{}, of: map[[kidBytes]byte]int{}}
 	}
@@ -202,8 +198,8 @@ func (c *KeyCounter) Totals() (sources int, lost int64) {
 // Cut takes out everything that was counted, as batches of at most MaxKeyRows rows.
 // There is always one, also when it is empty: send it all the same, so that the
 // console knows how current it is. The last one carries Through; a final one ends the
-// counting.
-func (c *KeyCounter) Cut(now time.Time, final bool) []KeyBatch {
+// counting. started is when counting began, by the clock of now.
+func (c *KeyCounter) Cut(started, now time.Time, final bool) []KeyBatch {
 	c.cutMu.Lock()
 	defer c.cutMu.Unlock()
 	lost := c.lost.Swap(0) // before the rows: what is lost from now on is the next batch's
@@ -215,15 +211,16 @@ func (c *KeyCounter) Cut(now time.Time, final bool) []KeyBatch {
 	slices.SortFunc(rows, func(a, b KeyRow) int {
 		return cmp.Or(cmp.Compare(a.KID, b.KID), cmp.Compare(a.Network, b.Network), cmp.Compare(a.Agent, b.Agent))
 	})
-	from, through := c.through+1, max(c.through, now.Unix()-keyMargin)
+	from, through := max(c.through+1, started.Unix()), now.Unix()-keyMargin
 	if final {
-		through = max(c.through, now.Unix())
+		through = now.Unix()
 	}
+	through = max(through, from-1)
 	batches := make([]KeyBatch, 0, len(rows)/MaxKeyRows+1)
 	for {
 		n := min(len(rows), MaxKeyRows)
 		c.seq++
-		b := KeyBatch{Replica: c.replica, Boot: c.boot, Seq: c.seq, From: from, Through: c.through, Started: c.started, Rows: rows[:n:n]}
+		b := KeyBatch{Replica: c.replica, Boot: c.boot, Seq: c.seq, From: from, Through: from - 1, Started: started.Unix(), Rows: rows[:n:n]}
 		if rows = rows[n:]; len(rows) == 0 {
 			b.Through, b.Final, b.Lost = through, final, lost
 			c.through = through

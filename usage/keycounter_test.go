@@ -14,7 +14,7 @@ const kid = "0123456789AB"
 
 var home = netip.MustParseAddr("203.0.113.7")
 
-func newKeyCounter() *usage.KeyCounter { return usage.NewKeyCounter("gw_a", "boot", t0) }
+func newKeyCounter() *usage.KeyCounter { return usage.NewKeyCounter("gw_a", "boot") }
 
 // one is the only batch of a cut.
 func one(t *testing.T, batches []usage.KeyBatch) usage.KeyBatch {
@@ -33,7 +33,7 @@ func TestKeyCounter_TellsUsesAndRefusalsOfASourceApart(t *testing.T) {
 	c.Add(at(2), kid, home, "curl/8.1", usage.KeyAdmitted)
 	c.Add(at(5), kid, home, "curl/8.1", usage.KeyRefused)
 	c.Add(at(4), kid, home, "curl/8.1", usage.KeyRefused)
-	b := one(t, c.Cut(at(9), false))
+	b := one(t, c.Cut(t0, at(9), false))
 	want := usage.KeyRow{
 		KID: kid, Network: "203.0.113.0/24", Agent: "curl/8", FirstUsed: at(1).Unix(), LastUsed: at(3).Unix(),
 		FirstRefused: at(4).Unix(), LastRefused: at(5).Unix(), Requests: 5, Limited: 1, Refused: 2,
@@ -44,14 +44,14 @@ func TestKeyCounter_TellsUsesAndRefusalsOfASourceApart(t *testing.T) {
 	if b.Replica != "gw_a" || b.Boot != "boot" || b.Seq != 1 || b.From != t0.Unix() || b.Through != at(7).Unix() || b.Started != t0.Unix() {
 		t.Fatalf("batch is %+v", b)
 	}
-	if b := one(t, c.Cut(at(14), false)); len(b.Rows) != 0 || b.Seq != 2 || b.From != at(8).Unix() || b.Through != at(12).Unix() {
+	if b := one(t, c.Cut(t0, at(14), false)); len(b.Rows) != 0 || b.Seq != 2 || b.From != at(8).Unix() || b.Through != at(12).Unix() {
 		t.Fatalf("an empty batch is %+v", b)
 	}
-	if b := one(t, c.Cut(at(3), false)); b.Through != at(12).Unix() {
+	if b := one(t, c.Cut(t0, at(3), false)); b.Through != at(12).Unix() {
 		t.Fatalf("a clock that steps back takes Through back to %d", b.Through)
 	}
 	c.Add(at(15), kid, home, "curl/8.1", usage.KeyAdmitted)
-	if b := one(t, c.Cut(at(16), true)); !b.Final || b.Through != at(16).Unix() || len(b.Rows) != 1 || b.Rows[0].Requests != 1 || b.Rows[0].FirstUsed != at(15).Unix() {
+	if b := one(t, c.Cut(t0, at(16), true)); !b.Final || b.Through != at(16).Unix() || len(b.Rows) != 1 || b.Rows[0].Requests != 1 || b.Rows[0].FirstUsed != at(15).Unix() {
 		t.Fatalf("the last batch is %+v", b)
 	}
 }
@@ -61,7 +61,7 @@ func TestKeyCounter_WhatIsNoKIDIsNotCounted(t *testing.T) {
 	c := newKeyCounter()
 	c.Add(at(1), "", home, "curl/8", usage.KeyAdmitted)
 	c.Add(at(1), kid+"x", home, "curl/8", usage.KeyAdmitted)
-	if b := one(t, c.Cut(at(2), false)); len(b.Rows) != 0 {
+	if b := one(t, c.Cut(t0, at(2), false)); len(b.Rows) != 0 {
 		t.Fatalf("rows are %+v", b.Rows)
 	}
 }
@@ -96,7 +96,7 @@ func TestKeyCounter_AFloodOfAgentsOrNetworksEndsInTheRestOfItsKey(t *testing.T) 
 				c.Add(at(1), kid, from, agent, usage.KeyAdmitted)
 			}
 			c.Add(at(1), "zzzzzzzzzzzz", home, "curl/8", usage.KeyAdmitted)
-			b := one(t, c.Cut(at(9), false))
+			b := one(t, c.Cut(t0, at(9), false))
 			if requests, lost := sum([]usage.KeyBatch{b}); requests != n+1 || lost != 0 {
 				t.Fatalf("%d requests, %d lost, want %d and none", requests, lost, n+1)
 			}
@@ -130,7 +130,7 @@ func TestKeyCounter_MoreKeysThanThereIsRoomForAreSaidToBeLost(t *testing.T) {
 	default:
 		t.Error("a counter that is full does not ask for a cut")
 	}
-	batches := c.Cut(at(9), false)
+	batches := c.Cut(t0, at(9), false)
 	requests, lost := sum(batches)
 	if requests+lost != n || lost == 0 || requests > 16*4096 {
 		t.Fatalf("%d counted and %d lost of %d", requests, lost, n)
@@ -148,7 +148,7 @@ func TestKeyCounter_MoreKeysThanThereIsRoomForAreSaidToBeLost(t *testing.T) {
 		t.Fatalf("%d sources are known after a crowded cut, %d lost in all", known, all)
 	}
 	c.Add(at(10), kid, home, "curl/8", usage.KeyAdmitted)
-	if requests, lost := sum(c.Cut(at(12), false)); requests != 1 || lost != 0 {
+	if requests, lost := sum(c.Cut(t0, at(12), false)); requests != 1 || lost != 0 {
 		t.Fatalf("after it %d counted and %d lost", requests, lost)
 	}
 }
@@ -160,13 +160,13 @@ func TestKeyCounter_SilentSourcesAreForgotten(t *testing.T) {
 		c.Add(at(0), kid, netip.AddrFrom4([4]byte{10, 0, byte(i), 1}), "curl/8", usage.KeyAdmitted)
 	}
 	for i := range 14 {
-		c.Cut(at(5*i), false)
+		c.Cut(t0, at(5*i), false)
 	}
 	if known, _ := c.Totals(); known != 0 {
 		t.Fatalf("%d sources are known after a minute of silence", known)
 	}
 	c.Add(at(99), kid, home, "curl/8", usage.KeyAdmitted)
-	if b := one(t, c.Cut(at(100), false)); len(b.Rows) != 1 || b.Rows[0].Network != "203.0.113.0/24" {
+	if b := one(t, c.Cut(t0, at(100), false)); len(b.Rows) != 1 || b.Rows[0].Network != "203.0.113.0/24" {
 		t.Fatalf("a new source is %+v: the old ones keep its place", b.Rows)
 	}
 }
@@ -187,11 +187,11 @@ func TestKeyCounter_ConcurrentAddsAndCutsCountEachOnce(t *testing.T) {
 	}
 	var total int64
 	for i := range 50 {
-		n, _ := sum(c.Cut(at(i), false))
+		n, _ := sum(c.Cut(t0, at(i), false))
 		total += n
 	}
 	adding.Wait()
-	n, lost := sum(c.Cut(at(100), true))
+	n, lost := sum(c.Cut(t0, at(100), true))
 	if total+n != workers*each || lost != 0 {
 		t.Fatalf("counted %d requests, want %d", total+n, workers*each)
 	}
