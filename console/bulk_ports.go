@@ -117,8 +117,8 @@ type BulkInputs interface {
 type BulkSteps interface {
 	// BulkSpanOf is the next limit rows of a job after a line, and how many there are.
 	BulkSpanOf(ctx context.Context, job, afterLine int64, limit int) (s BulkSpan, rows int64, err error)
-	// BulkSubjects lists rows of a span that have no mark, by line.
-	BulkSubjects(ctx context.Context, s BulkSpan) ([]BulkRow, error)
+	// BulkSubjects lists rows of a span, those that have no mark or all, by line.
+	BulkSubjects(ctx context.Context, s BulkSpan, marked bool) ([]BulkRow, error)
 	// CheckBulk marks the rows of a span that cannot or need not be done, after
 	// it has locked what doing them would change.
 	CheckBulk(ctx context.Context, kind BulkKind, s BulkSpan, t BulkTerms) error

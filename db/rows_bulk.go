@@ -223,8 +223,8 @@ func (t tx) BulkSpanOf(ctx context.Context, job, afterLine int64, limit int) (co
 }
 
 // BulkSubjects implements console.BulkSteps.
-func (t tx) BulkSubjects(ctx context.Context, s console.BulkSpan) ([]console.BulkRow, error) {
-	rows, err := t.q.ListBulkSubjects(ctx, gen.ListBulkSubjectsParams{Job: s.Job, After: s.After, Through: s.Through})
+func (t tx) BulkSubjects(ctx context.Context, s console.BulkSpan, marked bool) ([]console.BulkRow, error) {
+	rows, err := t.q.ListBulkSubjects(ctx, gen.ListBulkSubjectsParams{Job: s.Job, After: s.After, Through: s.Through, Marked: marked})
 	return each(rows, func(r gen.ListBulkSubjectsRow) console.BulkRow {
 		return console.BulkRow{Line: r.Line, Subject: r.Subject}
 	}), err

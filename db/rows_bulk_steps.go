@@ -3,7 +3,6 @@ package db
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"github.com/headgate/headgate/console"
 	"github.com/headgate/headgate/db/gen"
@@ -59,7 +58,7 @@ func (t tx) DoBulk(ctx context.Context, kind console.BulkKind, s console.BulkSpa
 	if kind == console.BulkImportTenants || kind == console.BulkChangePlan {
 		about = console.OutboxTenant
 	}
-	return changed, t.tell(ctx, about, changed, terms.Now)
+	return changed, t.q.InsertBulkOutbox(ctx, gen.InsertBulkOutboxParams{Kind: string(about), Refs: changed, Now: terms.Now})
 }
 
 func (t tx) doBulk(ctx context.Context, kind console.BulkKind, s console.BulkSpan, terms console.BulkTerms) ([]string, error) {
@@ -83,9 +82,4 @@ func (t tx) doBulk(ctx context.Context, kind console.BulkKind, s console.BulkSpa
 		return t.q.ExpireBulkKeys(ctx, gen.ExpireBulkKeysParams{Job: s.Job, After: s.After, Through: s.Through, ExpiresAt: terms.ExpiresAt})
 	}
 	return nil, fmt.Errorf("do rows: unknown kind of job %q", kind)
-}
-
-// tell writes an outbox row for each.
-func (t tx) tell(ctx context.Context, kind console.OutboxKind, refs []string, now time.Time) error {
-	return t.q.InsertOutboxOf(ctx, gen.InsertOutboxOfParams{Kind: string(kind), Refs: refs, Now: now})
 }

@@ -51,10 +51,10 @@ SELECT coalesce(max(line), 0)::bigint AS through, count(*) AS rows
 FROM (SELECT line FROM bulk_rows WHERE job = @job AND line > @after ORDER BY line LIMIT @max_rows) AS next;
 
 -- name: ListBulkSubjects :many
--- Of a span, without the rows that have a mark.
+-- Of a span, those without a mark or all of them.
 SELECT r.line, r.subject FROM bulk_rows r
 WHERE r.job = @job AND r.line > @after AND r.line <= @through
-  AND NOT EXISTS (SELECT 1 FROM bulk_marks m WHERE m.job = r.job AND m.line = r.line)
+  AND (@marked::boolean OR NOT EXISTS (SELECT 1 FROM bulk_marks m WHERE m.job = r.job AND m.line = r.line))
 ORDER BY r.line;
 
 -- name: ListMarkedBulkRows :many
@@ -148,8 +148,8 @@ WHERE r.job = @job AND r.line > @after AND r.line <= @through
   AND NOT EXISTS (SELECT 1 FROM bulk_marks m WHERE m.job = r.job AND m.line = r.line);
 
 -- name: ImportKeyVersions :many
-INSERT INTO key_versions (kid, credential_id, tenant_id, digest, state, seq, created_at, activated_at, not_after)
-SELECT r.subject, c.id, c.tenant_id, 'sha256:' || encode(r.digest, 'hex'), 'active', 1, @now, @now, r.expires_at
+INSERT INTO key_versions (kid, credential_id, tenant_id, digest, state, seq, created_at, activated_at, idle_since, not_after)
+SELECT r.subject, c.id, c.tenant_id, 'sha256:' || encode(r.digest, 'hex'), 'active', 1, @now, @now, @now, r.expires_at
 FROM bulk_rows r JOIN credentials c ON c.id = r.object_id
 WHERE r.job = @job AND r.line > @after AND r.line <= @through
   AND NOT EXISTS (SELECT 1 FROM bulk_marks m WHERE m.job = r.job AND m.line = r.line)
@@ -262,7 +262,3 @@ FROM bulk_rows r
 WHERE r.job = @job AND r.line > @after AND r.line <= @through AND t.id = r.subject
   AND NOT EXISTS (SELECT 1 FROM bulk_marks m WHERE m.job = r.job AND m.line = r.line)
 RETURNING t.id;
-
--- name: InsertOutboxOf :exec
--- One row for each, in the order given.
-INSERT INTO outbox (kind, ref, created_at) SELECT @kind::text, ref, @now::timestamptz FROM unnest(@refs::text[]) WITH ORDINALITY AS of (ref, place) ORDER BY place;

@@ -537,8 +537,8 @@ func (q *Queries) ImportCredentials(ctx context.Context, arg ImportCredentialsPa
 }
 
 const importKeyVersions = `-- name: ImportKeyVersions :many
-INSERT INTO key_versions (kid, credential_id, tenant_id, digest, state, seq, created_at, activated_at, not_after)
-SELECT r.subject, c.id, c.tenant_id, 'sha256:' || encode(r.digest, 'hex'), 'active', 1, $1, $1, r.expires_at
+INSERT INTO key_versions (kid, credential_id, tenant_id, digest, state, seq, created_at, activated_at, idle_since, not_after)
+SELECT r.subject, c.id, c.tenant_id, 'sha256:' || encode(r.digest, 'hex'), 'active', 1, $1, $1, $1, r.expires_at
 FROM bulk_rows r JOIN credentials c ON c.id = r.object_id
 WHERE r.job = $2 AND r.line > $3 AND r.line <= $4
   AND NOT EXISTS (SELECT 1 FROM bulk_marks m WHERE m.job = r.job AND m.line = r.line)
@@ -663,22 +663,6 @@ func (q *Queries) InsertBulkJob(ctx context.Context, arg InsertBulkJobParams) (i
 	var num int64
 	err := row.Scan(&num)
 	return num, err
-}
-
-const insertOutboxOf = `-- name: InsertOutboxOf :exec
-INSERT INTO outbox (kind, ref, created_at) SELECT $1::text, ref, $2::timestamptz FROM unnest($3::text[]) WITH ORDINALITY AS of (ref, place) ORDER BY place
-`
-
-type InsertOutboxOfParams struct {
-	Kind string
-	Now  time.Time
-	Refs []string
-}
-
-// One row for each, in the order given.
-func (q *Queries) InsertOutboxOf(ctx context.Context, arg InsertOutboxOfParams) error {
-	_, err := q.db.Exec(ctx, insertOutboxOf, arg.Kind, arg.Now, arg.Refs)
-	return err
 }
 
 const listBulkJobs = `-- name: ListBulkJobs :many
@@ -890,7 +874,7 @@ func (q *Queries) ListBulkRows(ctx context.Context, arg ListBulkRowsParams) ([]L
 const listBulkSubjects = `-- name: ListBulkSubjects :many
 SELECT r.line, r.subject FROM bulk_rows r
 WHERE r.job = $1 AND r.line > $2 AND r.line <= $3
-  AND NOT EXISTS (SELECT 1 FROM bulk_marks m WHERE m.job = r.job AND m.line = r.line)
+  AND ($4::boolean OR NOT EXISTS (SELECT 1 FROM bulk_marks m WHERE m.job = r.job AND m.line = r.line))
 ORDER BY r.line
 `
 
@@ -898,6 +882,7 @@ type ListBulkSubjectsParams struct {
 	Job     int64
 	After   int64
 	Through int64
+	Marked  bool
 }
 
 type ListBulkSubjectsRow struct {
@@ -905,9 +890,14 @@ type ListBulkSubjectsRow struct {
 	Subject string
 }
 
-// Of a span, without the rows that have a mark.
+// Of a span, those without a mark or all of them.
 func (q *Queries) ListBulkSubjects(ctx context.Context, arg ListBulkSubjectsParams) ([]ListBulkSubjectsRow, error) {
-	rows, err := q.db.Query(ctx, listBulkSubjects, arg.Job, arg.After, arg.Through)
+	rows, err := q.db.Query(ctx, listBulkSubjects,
+		arg.Job,
+		arg.After,
+		arg.Through,
+		arg.Marked,
+	)
 	if err != nil {
 		return nil, err
 	}
