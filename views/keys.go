@@ -163,67 +163,6 @@ func (p SecretProps) Curl() string {
 // Env is the key as a line of an environment file.
 func (p SecretProps) Env() string { return "API_KEY=" + p.Secret }
 
-// RotationRow is one rotation in a list.
-type RotationRow struct {
-	ID, URL           string
-	Tenant, TenantURL string
-	Credential        string
-	OldKID, NewKID    string
-	State             string // overlap, overdue, completed, forced or cancelled
-	Reason            string
-	Started, Ends     time.Time
-	Ended             time.Time
-}
-
-// RotationListProps is the list of rotations.
-type RotationListProps struct {
-	Frame ui.FrameProps
-	Now   time.Time
-	Open  bool
-	Rows  []RotationRow
-}
-
-// RotationFormProps starts a rotation.
-type RotationFormProps struct {
-	Frame      ui.FrameProps
-	Form       *form.Form
-	Credential string
-	TenantName string
-	OldKID     string
-	OldEnds    string // words when the old key ends by itself before the overlap would
-	Overlaps   []ui.Option
-	Action     string
-	Back       string
-	Token      string
-}
-
-// RotationPageProps is one rotation.
-type RotationPageProps struct {
-	Frame     ui.FrameProps
-	Now       time.Time
-	Rotation  RotationRow
-	Masked    string // old key
-	NewMasked string
-	Extended  int
-	EndReason string
-	CanAct    bool
-	Extends   []ui.Option
-	By        string // chosen extension, kept
-	Act       string // a failed act: end, extend or cancel
-	Problem   string
-	Reason    string
-	Spark     RotationLiveProps
-}
-
-// RotationLiveProps is the part of a rotation's page that moves.
-type RotationLiveProps struct {
-	Now   time.Time
-	Poll  string
-	State string
-	Left  string // "5 h 10 min left"
-	Lines []string
-}
-
 // reasonOf is value when the failed act is this one, else "".
 func reasonOf(failed, act, value string) string {
 	if failed == act {

@@ -94,7 +94,7 @@ func usageLive(details bool) views.UsageLiveProps {
 
 func head(tab, state, name string, f ui.Facts) views.TenantHeadProps {
 	return views.TenantHeadProps{Frame: frame(name, "/tenants/ten_a", f), Now: noon, ID: "ten_aaaabbbbccccdddd", Name: name, ExternalID: "crm-1042", Plan: "pro", TimeZone: "Europe/Berlin",
-		State: state, StateReason: "Unpaid.", Created: at("08:00:00"), Tab: tab, CanManage: true, CanManageKey: true, CanAudit: true, CanViewAs: true,
+		State: state, StateReason: "Unpaid.", Created: at("08:00:00"), Tab: tab, CanManage: true, CanManageKey: true, CanAudit: true, CanViewAs: true, CanBoost: true, Contacts: []string{hostile},
 		StateEffect: "Every request with any of its keys is answered 403 on every gateway within a second. It sent 812 requests in the last minute."}
 }
 
@@ -167,7 +167,16 @@ func pages() map[string]templ.Component {
 		{Route: "login", Mode: "closed", Text: "Everything is refused with 503.", Bound: "0"},
 		{Route: "report", Mode: "open", Text: "Each gateway admits 200/minute, burst 200, to each subject.", Bound: "1 200"},
 		{Route: hostile, Mode: "open", Text: "Everything is admitted and counted.", Bound: "no bound", Danger: true}}}
-	summary := func(h views.TenantHeadProps, v string, l []views.EffectiveRow, u views.UsageLiveProps) templ.Component {
+	held := []views.HeldRow{{ID: "plan.requests", Applies: "every route", Per: "tenant", Counts: "each request is one", Value: "×2: 18000/minute, burst 1000", Shadow: true, Peak: "412/min, 38 min seen",
+		BoostURL: "/tenants/ten_a/boost?limit=plan.requests", SetURL: "/tenants/ten_a/override?limit=plan.requests",
+		Steps: []views.LimitStepRow{{Source: "plan pro", Text: "6000/minute, burst 500"}, {Source: "override", Text: "9000/minute, burst 500", Reason: hostile, By: hostile}, {Source: "boost", Text: "×2: 18000/minute, burst 1000", Until: noon.Add(time.Hour)}}},
+		{ID: "plan.quota", Applies: "route " + hostile, Per: hostile, Value: ui.Unknown, Peak: ui.Unknown, Steps: []views.LimitStepRow{{Source: "plan pro", Text: "20 000 a month"}}}}
+	own := []views.OverrideRow{{ID: "ovr_1", Limit: "plan.requests", Tenant: hostile, TenantURL: ui.TenantURL("ten_a", "overrides"), Plan: hostile, Kind: "boost", Base: "6000/minute", Value: "×2: 12000/minute", Reason: hostile, By: hostile, Created: at("11:00:00"), Expires: noon.Add(time.Hour), Peak: "412/min", CanAct: true},
+		{ID: "ovr_2", Limit: "route:gone.x", Tenant: "Acme", TenantURL: ui.TenantURL("ten_a", "overrides"), Kind: "override", Value: "0", WithoutEffect: true, Peak: "–"}}
+	ended := []views.OverrideRow{{ID: "ovr_3", Tenant: "Acme", TenantURL: ui.TenantURL("ten_a", "overrides"), Limit: "plan.requests", Kind: "override", Value: "10/minute", Ended: at("09:00:00"), EndedBy: "headgate", EndReason: hostile, Peak: "–"}}
+	ownFailed := own[0]
+	ownFailed.Act, ownFailed.Problem, ownFailed.Kept = "end", "Say why.", hostile
+	summary := func(h views.TenantHeadProps, v string, l []views.HeldRow, u views.UsageLiveProps) templ.Component {
 		return views.TenantSummary(views.TenantSummaryProps{Head: h, Version: v, Limits: l, Usage: u,
 			Deletion: &views.TenantDeletion{Effect: "3 keys will be refused.", Name: hostile, NameError: "This is not the tenant's name.", Reason: hostile, Open: true}})
 	}
@@ -179,7 +188,10 @@ func pages() map[string]templ.Component {
 	keyFailed := key
 	keyFailed.Act, keyFailed.Problem, keyFailed.Reason = "revoke", "Choose a reason.", ""
 	rotPage := views.RotationPageProps{Frame: frame("Rotation", "/rotations/rot_1", good), Now: noon, Rotation: rot, Masked: "hg_live_ZZ23456789AB_…", NewMasked: "hg_live_0123456789AB_…", Extended: 1, CanAct: true, Extends: plans, By: "24h",
-		Spark: views.RotationLiveProps{Now: noon, Poll: ui.RotationLiveURL("rot_1"), State: "overlap", Left: "7 d left", Lines: []string{"Both keys are accepted and share the tenant's limits."}}}
+		EndEffect: "1 source still use it.", CancelEffect: "Nobody is known to use the new key yet.", Brownouts: []views.BrownoutRow{{Network: "192.0.2.0/24", From: at("11:00:00"), Until: at("11:01:00"), Author: hostile, Reason: hostile}, {From: at("11:10:00"), Until: at("11:11:00"), Stopped: at("11:10:20")}},
+		Live: views.RotationLiveProps{Now: noon, Poll: ui.RotationLiveURL("rot_1"), State: "overdue", Left: "7 h left", Running: true, WhyNot: hostile, ReadyAt: noon.Add(time.Hour), UseAge: "use known up to 12 s ago", Lines: []string{"Both keys are accepted and share the tenant's limits."},
+			BrownURL: ui.RotationURL("rot_1", "brownout"), StopURL: ui.RotationURL("rot_1", "brownout/stop"), Brownout: &views.BrownoutRow{Network: "192.0.2.0/24", Left: "42 s", Refused: "17"},
+			Sources: []views.RotationSource{{Network: "192.0.2.0/24", Brown: "192.0.2.0/24", Agent: hostile, Stand: "warn", Word: "uses the old key", OldRequests: "12", OldRefused: "17", NewRequests: "0", OldLast: at("11:59:00")}, {Network: "all others", Stand: "ok", Word: "has switched", OldRequests: "3", NewRequests: "9", OldLast: at("09:00:00"), NewLast: at("11:59:00")}}}}
 	rotFailed := rotPage
 	rotFailed.Act, rotFailed.Problem, rotFailed.Reason = "end", "Say why.", hostile
 	secret := views.SecretProps{Frame: frame("Key issued", "/tenants/ten_a/keys", good), Title: "Key issued", Secret: "hg_live_0123456789AB_abcdefghijklmnopqrstuvwxyz0123450mwVJp", KID: "0123456789AB", TenantName: hostile, Credential: hostile, Environment: "live",
@@ -199,9 +211,20 @@ func pages() map[string]templ.Component {
 		"tenants-filtered":  views.TenantList(views.TenantListProps{Frame: frame("Tenants", "/tenants", good), Now: noon, Plans: plans, Q: hostile, Filtered: true}),
 		"tenant-new":        views.TenantForm(views.TenantFormProps{Frame: frame("New tenant", "/tenants/new", good), Form: filled(nil), Title: "New tenant", Action: "/tenants", Button: "Make tenant", Back: "/tenants", Plans: plans, NoPlans: true, Token: "ABCDEFGHIJKLMNOPQRST"}),
 		"tenant-failed":     views.TenantForm(views.TenantFormProps{Frame: frame("New tenant", "/tenants/new", good), Form: failed(), Title: "Edit " + hostile, Action: "/tenants", Button: "Save", Back: "/tenants", Plans: plans}),
-		"tenant-summary":    summary(head("", "active", "Acme Analytics", good), "v42", limits(), usageLive(false)),
+		"tenant-summary":    summary(head("", "active", "Acme Analytics", good), "v42", held, usageLive(false)),
 		"tenant-suspended":  summary(head("", "suspended", hostile, good), "v42", nil, emptyUsage),
 		"tenant-broken":     summary(missing, "", nil, emptyUsage),
+		"overrides":         views.OverrideList(views.OverrideListProps{Frame: frame("Overrides", "/overrides", good), Now: noon, Limit: hostile, Filtered: true, Withins: plans, Rows: append(own, ended...), Pager: pager}),
+		"overrides-empty":   views.OverrideList(views.OverrideListProps{Frame: frame("Overrides", "/overrides", good), Now: noon}),
+		"override":          views.OverridePage(views.OverridePageProps{Frame: frame("Override", "/overrides/ovr_1", good), Now: noon, Row: ownFailed}),
+		"override-ended":    views.OverridePage(views.OverridePageProps{Frame: frame("Override", "/overrides/ovr_3", good), Now: noon, Row: ended[0]}),
+		"tenant-overrides":  views.TenantOverrides(views.TenantOverridesProps{Head: head("overrides", "active", "Acme Analytics", good), Live: own, Ended: ended}),
+		"tenant-own-none":   views.TenantOverrides(views.TenantOverridesProps{Head: head("overrides", "active", "Acme Analytics", good)}),
+		"boost":             views.BoostForm(views.BoostFormProps{Frame: frame("Boost", "/tenants/ten_a/boost", good), Form: failed(), TenantName: hostile, Limits: plans, Factors: plans, Spans: plans, Now: hostile, Action: "/x", Back: "/x", Bound: "Up to ×2."}),
+		"override-choose":   views.OverrideForm(views.OverrideFormProps{Frame: frame("Set", "/tenants/ten_a/override", good), Now: noon, Form: failed(), TenantName: hostile, Limits: plans, Action: "/x", Back: "/x"}),
+		"override-rate":     views.OverrideForm(views.OverrideFormProps{Frame: frame("Set", "/tenants/ten_a/override", good), Now: noon, Form: failed(), TenantName: hostile, Limit: held[0], Kind: "rate", AskLower: hostile, Action: "/x", Back: "/x"}),
+		"override-quota":    views.OverrideForm(views.OverrideFormProps{Frame: frame("Set", "/tenants/ten_a/override", good), Now: noon, Form: filled(nil), TenantName: "Acme", Limit: held[1], Kind: "quota", Action: "/x", Back: "/x"}),
+		"override-places":   views.OverrideForm(views.OverrideFormProps{Frame: frame("Set", "/tenants/ten_a/override", good), Now: noon, Form: filled(nil), TenantName: "Acme", Limit: held[1], Kind: "concurrency", Action: "/x", Back: "/x"}),
 		"tenant-usage":      views.TenantUsage(views.TenantUsageProps{Head: head("usage", "active", "Acme Analytics", good), Usage: usageLive(true)}),
 		"tenant-keys":       views.TenantKeys(views.TenantKeysProps{Head: head("keys", "active", "Acme Analytics", good), Credentials: []views.CredentialBlock{block}, NewURL: ui.TenantURL("ten_a", "keys") + "/new"}),
 		"tenant-keys-empty": views.TenantKeys(views.TenantKeysProps{Head: head("keys", "active", "Acme Analytics", good), NewURL: ui.TenantURL("ten_a", "keys") + "/new"}),
@@ -214,9 +237,9 @@ func pages() map[string]templ.Component {
 		"credential-failed": views.CredentialForm(views.CredentialFormProps{Frame: frame("Issue a key", "/tenants/ten_a/keys/new", good), Form: failed(), TenantName: hostile, Action: "/x", Back: "/x", Token: "ABCDEFGHIJKLMNOPQRST"}),
 		"secret":            views.Secret(secret),
 		"replay":            views.Replay(views.ReplayProps{Frame: frame("Already done", "/tenants/ten_a/keys", good), Title: "This was already done", Text: "The same form was sent before.", URL: "/tenants", Label: hostile}),
-		"rotations":         views.RotationList(views.RotationListProps{Frame: frame("Rotations", "/rotations", good), Now: noon, Open: true, Rows: []views.RotationRow{rot, rotation("cancelled")}}),
-		"rotations-empty":   views.RotationList(views.RotationListProps{Frame: frame("Rotations", "/rotations", good), Now: noon, Open: true}),
-		"rotation-new":      views.RotationForm(views.RotationFormProps{Frame: frame("Rotate", "/credentials/crd_1/rotate", good), Form: failed(), Credential: hostile, TenantName: hostile, OldKID: "ZZ23456789AB", OldEnds: "The old key ends by itself on 2026-12-09.", Overlaps: plans, Action: "/x", Back: "/x", Token: "ABCDEFGHIJKLMNOPQRST"}),
+		"rotations":         views.RotationList(views.RotationListProps{Frame: frame("Rotations", "/rotations", good), Now: noon, Tabs: []ui.Tab{{Label: "Under way", URL: "/rotations", Current: true}}, Rows: []views.RotationRow{rot, rotation("cancelled"), rotation("overdue")}, Pager: pager}),
+		"rotations-empty":   views.RotationList(views.RotationListProps{Frame: frame("Rotations", "/rotations", good), Now: noon, Empty: "No rotation is under way."}),
+		"rotation-new":      views.RotationForm(views.RotationFormProps{Frame: frame("Rotate", "/credentials/crd_1/rotate", good), Now: noon, UseAge: "use known up to 12 s ago", Sources: key.Sources, Form: failed(), Credential: hostile, TenantName: hostile, OldKID: "ZZ23456789AB", OldEnds: "The old key ends by itself on 2026-12-09.", Overlaps: plans, Action: "/x", Back: "/x", Token: "ABCDEFGHIJKLMNOPQRST"}),
 		"rotation":          views.RotationPage(rotPage),
 		"rotation-failed":   views.RotationPage(rotFailed),
 		"gateways-full":     views.GatewayList(views.GatewayListProps{Frame: frame("Gateways", "/gateways", good), Live: gateways(true), Loss: loss}),

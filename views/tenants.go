@@ -14,19 +14,30 @@ type TenantListProps struct {
 	Q, Plan   string
 	State     string
 	Plans     []ui.Option
-	Filtered  bool // any filter is set
+	Only      string // "overrides": only those with values of their own or boosts
+	Sort      string // "" or name
+	SortURL   string // the list in the other order
+	Filtered  bool   // any filter is set
 	LiveAge   string
+	UseAge    string
 	Rows      []TenantRow
 	Pager     ui.PagerProps
 	CanManage bool
+	ExportURL string // the same list as CSV; "" for those who may not
 }
 
 // TenantRow is one tenant in the list.
 type TenantRow struct {
 	ID, Name, ExternalID, Plan string
 	State                      string
+	Keys                       string // "3 active, 1 retiring"
 	Requests                   string // per second, last minute
 	Refused                    string // of its requests, last 15 minutes
+	Day                        string // requests of 24 hours
+	Overrides                  string // "2"; "" for none
+	NextEnd                    time.Time
+	Seen                       time.Time // a key was used last; zero: see SeenWord
+	SeenWord                   string    // "never" or "unknown"
 	Created                    time.Time
 }
 
@@ -41,6 +52,7 @@ type TenantFormProps struct {
 	Plans   []ui.Option
 	NoPlans bool   // no policy is in force, or it has no plans
 	Token   string // guards against a second submission; empty for changes
+	Seq     string // of the tenant when it was read; guards against a lost change
 }
 
 // TenantHeadProps is what stands above each tab of a tenant.
@@ -55,11 +67,13 @@ type TenantHeadProps struct {
 	State        string // active, suspended or deleted
 	StateReason  string
 	Created      time.Time
-	Tab          string // "", keys, usage or audit
+	Tab          string // "", keys, usage, overrides or audit
 	CanManage    bool
 	CanManageKey bool
 	CanAudit     bool
 	CanViewAs    bool
+	CanBoost     bool
+	Contacts     []string
 	StateEffect  string // what suspending or resuming does now, in numbers
 	Problem      string // of an act that failed
 	Reason       string // typed for it
@@ -80,7 +94,8 @@ type EffectiveRow struct {
 type TenantSummaryProps struct {
 	Head     TenantHeadProps
 	Version  string // of the policy the limits come from: "v42"; "" when there is none
-	Limits   []EffectiveRow
+	Limits   []HeldRow
+	Unused   []OverrideRow // overrides that nothing goes by
 	Usage    UsageLiveProps
 	UsageURL string
 	Deletion *TenantDeletion // nil for those who may not, and once it is deleted
@@ -145,9 +160,9 @@ type EventRow struct {
 // stateKind is the tone of a tenant's, key's or rotation's state.
 func stateKind(state string) string {
 	switch state {
-	case "active", "completed", "in-sync", "in sync":
+	case "active", "completed", "ready", "contained", "done", "in-sync", "in sync":
 		return "ok"
-	case "revoked", "nacked":
+	case "revoked", "nacked", "overdue", "failed":
 		return "bad"
 	default:
 		return "warn"
@@ -170,6 +185,7 @@ func (p TenantHeadProps) tabs() []ui.Tab {
 		{Label: "Summary", URL: ui.TenantURL(p.ID, ""), Current: p.Tab == ""},
 		{Label: "Keys", URL: ui.TenantURL(p.ID, "keys"), Current: p.Tab == "keys"},
 		{Label: "Usage", URL: ui.TenantURL(p.ID, "usage"), Current: p.Tab == "usage"},
+		{Label: "Overrides", URL: ui.TenantURL(p.ID, "overrides"), Current: p.Tab == "overrides"},
 	}
 	if p.CanAudit {
 		tabs = append(tabs, ui.Tab{Label: "Audit", URL: ui.TenantURL(p.ID, "audit"), Current: p.Tab == "audit"})

@@ -21,16 +21,45 @@ func overlaps() []ui.Option {
 
 const defaultOverlap = "168h"
 
+// switchersKnown is how far back a rotation looks for who has to switch.
+const switchersKnown = 7 * 24 * time.Hour
+
+// rotationTabs are what the list of rotations can show.
+func rotationTabs(now string) []ui.Tab {
+	var tabs []ui.Tab
+	for _, t := range [][2]string{{"", "Under way"}, {"overdue", "Overdue"}, {"ready", "Ready"}, {"all", "All"}} {
+		url := ui.RotationsURL()
+		if t[0] != "" {
+			url += "?state=" + t[0]
+		}
+		tabs = append(tabs, ui.Tab{Label: t[1], URL: url, Current: now == t[0]})
+	}
+	return tabs
+}
+
 func (s *Server) rotationList(w http.ResponseWriter, r *http.Request) error {
-	open := r.URL.Query().Get("all") == ""
-	list, err := s.Rotations.List(r.Context(), open)
+	page, which := pageOf(r), r.URL.Query().Get("state")
+	q := console.RotationQuery{State: console.ShownOverlap, Page: page}
+	p := views.RotationListProps{Frame: s.titled(r, "Rotations"), Now: s.Now(), Tabs: rotationTabs(which),
+		Empty: "No rotation is under way. One is started from a key, on a tenant's page."}
+	switch which {
+	case "overdue":
+		q.State, p.Empty = console.ShownOverdue, "No rotation is overdue: none has less than 24 hours left while its old key is still in use."
+	case "ready":
+		q.State, p.Empty = console.ShownReady, "No rotation is ready to be ended."
+	case "all":
+		q.State, p.Empty = "", "No key has been rotated yet."
+	}
+	list, next, err := s.Rotations.ListByRisk(r.Context(), q)
 	if err != nil {
 		return err
 	}
-	p := views.RotationListProps{Frame: s.titled(r, "Rotations"), Now: s.Now(), Open: open}
 	for _, rot := range list {
-		p.Rows = append(p.Rows, s.rotationRow(rot))
+		row := s.rotationRow(rot.Rotation)
+		row.State, row.WhyNot, row.OldLast = string(rot.Shown), rot.WhyNot, at(rot.OldLast)
+		p.Rows = append(p.Rows, row)
 	}
+	p.Pager = pagerOf(r, page, len(list), next)
 	return s.render(w, r, http.StatusOK, views.RotationList(p))
 }
 
@@ -53,7 +82,8 @@ func (s *Server) rotationForm(w http.ResponseWriter, r *http.Request, status int
 	if err != nil {
 		return err
 	}
-	p := views.RotationFormProps{Frame: s.titled(r, "Rotate "+c.Name), Form: f, Credential: c.Name, TenantName: t.Name, Overlaps: overlaps(),
+	now := s.Now()
+	p := views.RotationFormProps{Frame: s.titled(r, "Rotate "+c.Name), Now: now, UseAge: useAgeText(now, console.UseAge{}), Form: f, Credential: c.Name, TenantName: t.Name, Overlaps: overlaps(),
 		Action: ui.CredentialURL(c.ID, "rotate"), Back: ui.TenantURL(c.TenantID, "keys"), Token: f.Raw("token")}
 	for _, v := range c.Versions {
 		if v.State == policy.KeyActive {
@@ -62,6 +92,13 @@ func (s *Server) rotationForm(w http.ResponseWriter, r *http.Request, status int
 				p.OldEnds = "The old key ends by itself on " + ui.Absolute(*v.NotAfter) + "; the overlap never goes past that."
 			}
 		}
+	}
+	if s.KeyUse != nil && p.OldKID != "" {
+		list, age, err := s.KeyUse.Sources(r.Context(), p.OldKID, now.Add(-switchersKnown), sourcesShown)
+		if err != nil {
+			return err
+		}
+		p.Sources, p.UseAge = sourceRows(list), useAgeText(now, age)
 	}
 	return s.render(w, r, status, views.RotationForm(p))
 }
@@ -100,63 +137,6 @@ func (s *Server) rotationStart(w http.ResponseWriter, r *http.Request) error {
 		p.Overlap = "The old key, " + rot.OldKID + ", has ended."
 	}
 	return s.showSecret(w, r, started.Secret, started.Change, p)
-}
-
-func (s *Server) rotationPage(w http.ResponseWriter, r *http.Request) error {
-	return s.rotationPageWith(w, r, http.StatusOK, views.RotationPageProps{})
-}
-
-// rotationPageWith shows a rotation; p holds the problem of an act that failed.
-func (s *Server) rotationPageWith(w http.ResponseWriter, r *http.Request, status int, p views.RotationPageProps) error {
-	rot, err := s.Rotations.Get(r.Context(), chi.URLParam(r, "rotation"))
-	if err != nil {
-		return err
-	}
-	k, err := s.Keys.Get(r.Context(), rot.NewKID)
-	if err != nil {
-		return err
-	}
-	p.Frame, p.Now = s.titled(r, "Rotation"), s.Now()
-	p.Rotation, p.Extended, p.EndReason = s.rotationRow(rot), rot.Extensions, rot.EndReason
-	p.Masked, p.NewMasked = masked(k.Environment, rot.OldKID), masked(k.Environment, rot.NewKID)
-	p.CanAct = rot.Open() && can(r, console.PermManageKeys)
-	p.Extends = overlaps()[1:]
-	if p.By == "" {
-		p.By = "24h"
-	}
-	p.Spark = s.rotationLiveProps(rot)
-	return s.render(w, r, status, views.RotationPage(p))
-}
-
-func (s *Server) rotationLive(w http.ResponseWriter, r *http.Request) error {
-	rot, err := s.Rotations.Get(r.Context(), chi.URLParam(r, "rotation"))
-	if err != nil {
-		return err
-	}
-	return s.render(w, r, http.StatusOK, views.RotationLive(s.rotationLiveProps(rot)))
-}
-
-func (s *Server) rotationLiveProps(rot console.Rotation) views.RotationLiveProps {
-	now := s.Now()
-	p := views.RotationLiveProps{Now: now, State: string(rot.State)}
-	switch rot.State {
-	case console.RotationOverlap:
-		p.Poll = ui.RotationLiveURL(rot.ID)
-		p.Left = ui.Span(rot.EndsAt.Sub(now)) + " left"
-		p.Lines = []string{"Both keys are accepted and share the tenant's limits. Answers to the old key carry Deprecation and Sunset headers.",
-			"The old key ends on " + ui.Absolute(rot.EndsAt) + " by itself; gateways need no push for that."}
-		if !now.Before(rot.EndsAt) {
-			p.Left = "the overlap has run out"
-			p.Lines = []string{"The old key is refused since " + ui.Absolute(rot.EndsAt) + ". The rotation is closed with the next pass of the console."}
-		}
-	case console.RotationCompleted:
-		p.Lines = []string{"The overlap ran out and the old key is refused."}
-	case console.RotationForced:
-		p.Lines = []string{"The overlap was ended early and the old key is refused."}
-	case console.RotationCancelled:
-		p.Lines = []string{"The new key was revoked; the old one goes on as before."}
-	}
-	return p
 }
 
 func (s *Server) rotationEnd(w http.ResponseWriter, r *http.Request) error {

@@ -1,7 +1,10 @@
 package web
 
 import (
+	"context"
 	"net/http"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/go-chi/chi/v5"
@@ -14,9 +17,8 @@ import (
 )
 
 func (s *Server) tenantList(w http.ResponseWriter, r *http.Request) error {
-	f, page := form.Query(r, "q", "plan", "state"), pageOf(r)
-	items, next, err := s.Tenants.List(r.Context(), console.TenantQuery{Q: f.Get("q"), Plan: f.Get("plan"),
-		State: policy.TenantState(f.Get("state")), Page: page})
+	f, page := form.Query(r, "q", "plan", "state", "only", "sort"), pageOf(r)
+	items, next, err := s.Tenants.List(r.Context(), tenantQuery(f, page))
 	if err != nil {
 		return err
 	}
@@ -25,9 +27,9 @@ func (s *Server) tenantList(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	now := s.Now()
-	p := views.TenantListProps{Frame: s.titled(r, "Tenants"), Now: now, Q: f.Get("q"), Plan: f.Get("plan"), State: f.Get("state"),
+	p := views.TenantListProps{Frame: s.titled(r, "Tenants"), Now: now, Q: f.Get("q"), Plan: f.Get("plan"), State: f.Get("state"), Only: f.Get("only"), Sort: f.Get("sort"),
 		Plans: in.planOptions(ui.Option{Label: "any"}, f.Get("plan")), LiveAge: s.liveAge(now), CanManage: can(r, console.PermManageTenants)}
-	p.Filtered = p.Q != "" || p.Plan != "" || p.State != ""
+	p.Filtered = p.Q != "" || p.Plan != "" || p.State != "" || p.Only != ""
 	total := ""
 	if !p.Filtered {
 		n, err := s.Tenants.Count(r.Context())
@@ -36,16 +38,31 @@ func (s *Server) tenantList(w http.ResponseWriter, r *http.Request) error {
 		}
 		total = estimate(n)
 	}
-	for _, t := range items {
-		p.Rows = append(p.Rows, s.tenantRow(now, t))
+	if p.Rows, err = s.tenantRows(r.Context(), now, items); err != nil {
+		return err
 	}
 	p.Pager = withTotal(pagerOf(r, page, len(items), next), total)
 	return s.render(w, r, http.StatusOK, views.TenantList(p))
 }
 
+// tenantQuery is what the filters of the list of tenants ask for.
+func tenantQuery(f *form.Form, page console.Page) console.TenantQuery {
+	return console.TenantQuery{Q: f.Get("q"), Plan: f.Get("plan"), State: policy.TenantState(f.Get("state")), WithOverrides: f.Get("only") == "overrides",
+		Sort: console.TenantSort(f.Get("sort")), Page: page}
+}
+
+// tenantRows are tenants with what is known of them: keys, overrides, traffic.
+func (s *Server) tenantRows(_ context.Context, now time.Time, items []console.Tenant) ([]views.TenantRow, error) {
+	rows := make([]views.TenantRow, 0, len(items))
+	for _, t := range items {
+		rows = append(rows, s.tenantRow(now, t))
+	}
+	return rows, nil
+}
+
 func (s *Server) tenantRow(now time.Time, t console.Tenant) views.TenantRow {
 	row := views.TenantRow{ID: t.ID, Name: t.Name, ExternalID: t.ExternalID, Plan: t.Plan, State: string(t.State),
-		Created: t.CreatedAt, Requests: ui.Unknown, Refused: ui.Unknown}
+		Created: t.CreatedAt, Requests: ui.Unknown, Refused: ui.Unknown, Keys: ui.Unknown, Day: ui.Unknown, SeenWord: ui.Unknown}
 	if !s.liveKnown(now) {
 		return row
 	}
@@ -73,6 +90,7 @@ func (s *Server) tenantForm(w http.ResponseWriter, r *http.Request, status int, 
 		Token: f.Raw("token"), NoPlans: in.Compiled == nil || len(in.Compiled.Document.Plans) == 0}
 	if t != nil {
 		p.Title, p.Action, p.Button, p.Back, p.Token = "Edit "+t.Name, ui.TenantURL(t.ID, "edit"), "Save", ui.TenantURL(t.ID, ""), ""
+		p.Seq = f.Raw("seq")
 	}
 	p.Frame = s.titled(r, p.Title)
 	p.Plans = in.planOptions(ui.Option{Label: "Choose…"}, f.Raw("plan"))
@@ -80,13 +98,13 @@ func (s *Server) tenantForm(w http.ResponseWriter, r *http.Request, status int, 
 }
 
 func (s *Server) tenantCreate(w http.ResponseWriter, r *http.Request) error {
-	f := form.Parse(r, "name", "plan", "external_id", "time_zone", "token")
-	o, fresh, err := s.claim(w, r, "tenants.create", f, "name", "plan", "external_id", "time_zone")
+	f := form.Parse(r, "name", "plan", "external_id", "time_zone", "contacts", "quota_anchor", "token")
+	o, fresh, err := s.claim(w, r, "tenants.create", f, "name", "plan", "external_id", "time_zone", "contacts", "quota_anchor")
 	if err != nil || !fresh {
 		return err
 	}
 	t, err := s.Tenants.Create(r.Context(), actor(r), console.NewTenant{Name: f.Get("name"), Plan: f.Get("plan"),
-		ExternalID: f.Get("external_id"), TimeZone: f.Get("time_zone")})
+		ExternalID: f.Get("external_id"), TimeZone: f.Get("time_zone"), QuotaAnchor: f.Get("quota_anchor"), Contacts: contactsOf(f)})
 	if err != nil {
 		o.failed(r, err)
 		if f.Get("plan") == "" && console.CodeOf(err) == console.CodeInvalid {
@@ -109,7 +127,8 @@ func (s *Server) tenantEdit(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	f := form.New(map[string]string{"name": t.Name, "plan": t.Plan, "external_id": t.ExternalID, "time_zone": t.TimeZone})
+	f := form.New(map[string]string{"name": t.Name, "plan": t.Plan, "external_id": t.ExternalID, "time_zone": t.TimeZone,
+		"contacts": strings.Join(t.Contacts, ", "), "quota_anchor": t.QuotaAnchor, "seq": strconv.FormatInt(t.Seq, 10)})
 	return s.tenantForm(w, r, http.StatusOK, f, &t)
 }
 
@@ -118,9 +137,13 @@ func (s *Server) tenantUpdate(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	f := form.Parse(r, "name", "plan", "external_id", "time_zone")
-	name, plan, external, zone := f.Get("name"), f.Get("plan"), f.Get("external_id"), f.Get("time_zone")
-	_, err = s.Tenants.Update(r.Context(), actor(r), t.ID, console.TenantPatch{Name: &name, Plan: &plan, ExternalID: &external, TimeZone: &zone})
+	f := form.Parse(r, "name", "plan", "external_id", "time_zone", "contacts", "quota_anchor", "seq")
+	name, plan, external, zone, anchor, contacts := f.Get("name"), f.Get("plan"), f.Get("external_id"), f.Get("time_zone"), f.Get("quota_anchor"), contactsOf(f)
+	patch := console.TenantPatch{Name: &name, Plan: &plan, ExternalID: &external, TimeZone: &zone, QuotaAnchor: &anchor, Contacts: &contacts}
+	if seq, err := strconv.ParseInt(f.Get("seq"), 10, 64); err == nil {
+		patch.Seq = &seq
+	}
+	_, err = s.Tenants.Update(r.Context(), actor(r), t.ID, patch)
 	if err != nil {
 		if status := s.take(f, err); status != 0 {
 			return s.tenantForm(w, r, status, f, &t)
@@ -128,6 +151,17 @@ func (s *Server) tenantUpdate(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	return s.redirect(w, r, ui.TenantURL(t.ID, ""), "Saved.")
+}
+
+// contactsOf are the addresses that were typed, separated by commas.
+func contactsOf(f *form.Form) []string {
+	var list []string
+	for c := range strings.SplitSeq(f.Get("contacts"), ",") {
+		if c = strings.TrimSpace(c); c != "" {
+			list = append(list, c)
+		}
+	}
+	return list
 }
 
 // tenantHead is what stands above each tab of a tenant.
@@ -148,7 +182,8 @@ func (s *Server) headOf(r *http.Request, t console.Tenant, in inForce, tab strin
 	p := views.TenantHeadProps{Frame: s.titled(r, t.Name), Now: now, ID: t.ID, Name: t.Name, ExternalID: t.ExternalID, Plan: t.Plan,
 		PlanMissing: in.Version > 0 && !in.hasPlan(t.Plan), TimeZone: t.TimeZone, State: string(t.State), StateReason: t.Reason,
 		Created: t.CreatedAt, Tab: tab, CanManage: can(r, console.PermManageTenants), CanManageKey: can(r, console.PermManageKeys),
-		CanAudit: can(r, console.PermViewAudit), CanViewAs: can(r, console.PermViewAsTenant)}
+		CanAudit: can(r, console.PermViewAudit), CanViewAs: can(r, console.PermViewAsTenant),
+		CanBoost: can(r, console.PermBoost), Contacts: t.Contacts}
 	if t.State == policy.TenantSuspended {
 		p.StateEffect = "Its keys are accepted again on every gateway, with the counters they had."
 		return p
@@ -172,9 +207,17 @@ func (s *Server) tenantSummary(w http.ResponseWriter, r *http.Request) error {
 
 // tenantSummaryOf shows a tenant; f is the form of a deletion that failed.
 func (s *Server) tenantSummaryOf(w http.ResponseWriter, r *http.Request, status int, t console.Tenant, in inForce, head views.TenantHeadProps, f *form.Form) error {
-	p := views.TenantSummaryProps{Head: head, Version: in.label(), Limits: effectiveRows(in.Compiled, t.Plan), Usage: s.tenantUsage(r, t.ID, in, false)}
+	held, err := s.Overrides.Effective(r.Context(), t.ID)
+	if err != nil {
+		return err
+	}
+	p := views.TenantSummaryProps{Head: head, Version: in.label(), Limits: heldRows(r, held), Usage: s.tenantUsage(r, t.ID, in, false)}
+	for _, o := range held.Unused {
+		row := endedRow(o)
+		row.CanAct = mayChange(r, o)
+		p.Unused = append(p.Unused, row)
+	}
 	if head.CanManage && t.State != policy.TenantDeleted {
-		var err error
 		if p.Deletion, err = s.tenantDeletion(r, t, f); err != nil {
 			return err
 		}

@@ -27,6 +27,7 @@ func (s *Server) pageRoutes(r chi.Router) {
 	view.Get("/plans", s.page(s.planList))
 	s.tenantRoutes(r)
 	s.keyRoutes(r)
+	s.overrideRoutes(r)
 	s.selfRoutes(r)
 }
 
@@ -68,10 +69,31 @@ func (s *Server) keyRoutes(r chi.Router) {
 	manage.Post("/rotations/{rotation}/end", s.page(s.rotationEnd))
 	manage.Post("/rotations/{rotation}/extend", s.page(s.rotationExtend))
 	manage.Post("/rotations/{rotation}/cancel", s.page(s.rotationCancel))
+	manage.Post("/rotations/{rotation}/brownout", s.page(s.brownoutStart))
+	manage.Post("/rotations/{rotation}/brownout/stop", s.page(s.brownoutStop))
 }
 
 func (s *Server) selfRoutes(r chi.Router) {
 	as := r.With(s.require(console.PermViewAsTenant))
 	as.Get("/t/{tenant}", s.page(s.self))
 	as.Get("/live/t/{tenant}", s.page(s.selfLive))
+}
+
+// overrideRoutes are tenants' own values and boosts. Who may boost may end and
+// extend boosts; the service refuses the rest.
+func (s *Server) overrideRoutes(r chi.Router) {
+	view := r.With(s.require(console.PermView))
+	view.Get("/overrides", s.page(s.overrideList))
+	view.Get("/overrides/{override}", s.page(s.overridePage))
+	view.Get("/tenants/{tenant}/overrides", s.page(s.tenantOverrides))
+
+	boost := r.With(s.require(console.PermBoost))
+	boost.Get("/tenants/{tenant}/boost", s.page(s.boostForm))
+	boost.Post("/tenants/{tenant}/boost", s.page(s.boostSet))
+	boost.Post("/overrides/{override}/end", s.page(s.overrideEnd))
+	boost.Post("/overrides/{override}/extend", s.page(s.overrideExtend))
+
+	manage := r.With(s.require(console.PermManageTenants))
+	manage.Get("/tenants/{tenant}/override", s.page(s.overrideForm))
+	manage.Post("/tenants/{tenant}/override", s.page(s.overrideSet))
 }

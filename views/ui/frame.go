@@ -239,7 +239,7 @@ type navGroup struct {
 func (p FrameProps) nav() []navGroup {
 	all := []navGroup{
 		{"Operate", []navEntry{{"Overview", OverviewURL()}, {"Tenants", TenantsURL()}, {"Keys", KeysURL()}, {"Gateways", GatewaysURL()}}},
-		{"Change", []navEntry{{"Policy", PolicyURL()}, {"Drafts", DraftsURL()}, {"Reviews", ReviewsURL()}, {"Versions", VersionsURL()}, {"Routes", RoutesURL("")}, {"Plans", PlansURL()}, {"Rotations", RotationsURL()}}},
+		{"Change", []navEntry{{"Policy", PolicyURL()}, {"Drafts", DraftsURL()}, {"Reviews", ReviewsURL()}, {"Versions", VersionsURL()}, {"Routes", RoutesURL("")}, {"Plans", PlansURL()}, {"Overrides", OverridesURL("")}, {"Rotations", RotationsURL()}}},
 		{"Record", []navEntry{{"Audit", AuditURL()}, {"Approval rules", RulesURL()}, {"Sessions", SessionsURL()}}},
 	}
 	for i := range all {
