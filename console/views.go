@@ -58,6 +58,18 @@ type brownoutView struct {
 	Until   time.Time `json:"until"`
 }
 
+type leakView struct {
+	KID    string `json:"kid"`
+	State  string `json:"state"`
+	Source string `json:"source"`
+	URL    string `json:"url,omitempty"`
+	Done   string `json:"done,omitempty"`
+}
+
+func viewLeak(c LeakCase) leakView {
+	return leakView{c.KID, string(c.State), c.Source, c.URL, c.Done}
+}
+
 type draftView struct {
 	Name   string `json:"name"`
 	Base   int64  `json:"base"`
