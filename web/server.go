@@ -37,6 +37,10 @@ type Deps struct {
 	Overrides *console.Overrides
 	KeyUse    console.KeyUseSource
 
+	// Bulk does what concerns many at once; Exports writes lists as files.
+	Bulk    *console.Bulk
+	Exports *console.Exports
+
 	// Gate is the door for gateways that cannot reach Redis; nil: there is none.
 	Gate http.Handler
 
@@ -69,6 +73,8 @@ func (d Deps) problems() error {
 	need(d.Sessions != nil, "Sessions")
 	need(d.Idempotency != nil, "Idempotency")
 	need(d.Overrides != nil, "Overrides")
+	need(d.Bulk != nil, "Bulk")
+	need(d.Exports != nil, "Exports")
 	need(d.Log != nil, "Log")
 	need(d.Now != nil, "Now")
 	return errors.Join(errs...)

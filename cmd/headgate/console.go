@@ -171,7 +171,7 @@ func (c *consoleCmd) webDeps(log *slog.Logger, s services, gates http.Handler, a
 	return web.Deps{
 		Tenants: console.NewTenants(d), Keys: console.NewKeys(d), Rotations: console.NewRotations(d), Policies: s.policies,
 		Rollouts: s.rollouts, Fleet: s.fleet, Operators: s.operators, Audit: console.NewAudit(d), Activity: s.activity,
-		Sessions: console.NewSessions(d), Idempotency: console.NewIdempotency(d), Overrides: console.NewOverrides(d), KeyUse: s.keyUse,
+		Sessions: console.NewSessions(d), Idempotency: console.NewIdempotency(d), Overrides: console.NewOverrides(d), Bulk: s.bulk, Exports: console.NewExports(d), KeyUse: s.keyUse,
 		Gate: gates, Log: log, Now: time.Now,
 		Environment: c.Environment, Deployment: c.Deployment, PublicURL: public, SecureCookies: secure,
 	}

@@ -21,6 +21,7 @@ type services struct {
 	operators *console.Operators
 	decisions *console.Decisions
 	keyUse    *console.KeyUses
+	bulk      *console.Bulk
 	policies  *console.Policies
 	rollouts  *console.Rollouts
 }
@@ -34,6 +35,7 @@ func (c *consoleCmd) services(d console.Deps, store *db.Store) services {
 	s.keyUse = console.NewKeyUses(d, console.KeyUseRetention{})
 	d.KeyUse = s.keyUse
 	d.Prover, d.Decisions, d.Traffic, d.Passwords = replay.Engine{}, s.decisions, s.activity.Live(), s.operators
+	s.bulk = console.NewBulkJobs(d)
 	s.deps, s.policies, s.rollouts = d, console.NewPolicies(d), console.NewRollouts(d, s.fleet)
 	s.relay.While(s.rollouts.Run)
 	return s
@@ -48,6 +50,7 @@ func (s services) tasks() []service.Task {
 		{Name: "decisions", Run: s.decisions.Run},
 		{Name: "keys' use", Run: s.keyUse.Run},
 		{Name: "trials", Run: s.policies.RunTrials},
+		{Name: "bulk jobs", Run: s.bulk.Run},
 		{Name: "jobs", Run: console.NewJobs(s.deps).Run},
 	}
 }

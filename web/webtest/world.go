@@ -83,13 +83,13 @@ func (w *World) Advance(d time.Duration) {
 	w.offset += d
 }
 
-// New makes a world that ends with the test.
-func New(t testing.TB) *World {
+// New makes a world that ends with the test. The options are those of its database.
+func New(t testing.TB, options ...db.Option) *World {
 	t.Helper()
 	w := &World{DSN: testkit.Postgres(t), Decisions: &Decisions{}, Operators: map[console.Role]console.Operator{}, Tokens: map[console.Role]string{}, Log: &Buffer{}}
 	w.Feed, w.KeyUse = NewFeed(w.Now), NewKeyUse(w.Now)
 	ctx, cancel := context.WithCancel(context.Background())
-	store, err := db.Open(ctx, w.DSN, 8)
+	store, err := db.Open(ctx, w.DSN, 8, options...)
 	must(t, err)
 	log := slog.New(slog.NewJSONHandler(w.Log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	d := console.Deps{Store: store, Feed: w.Feed, Signer: ed25519.NewKeyFromSeed(make([]byte, 32)), Deployment: "test", Now: w.Now, Log: log}
@@ -103,11 +103,14 @@ func New(t testing.TB) *World {
 	var running sync.WaitGroup
 	running.Go(func() { _ = relay.Run(ctx) })
 	running.Go(func() { _ = fleet.Run(ctx) })
+	bulk := console.NewBulkJobs(d)
+	running.Go(func() { _ = bulk.Run(ctx) })
 	running.Go(func() { _ = policies.RunTrials(ctx) })
 	t.Cleanup(func() { cancel(); running.Wait(); store.Close() })
 	w.Web = web.Deps{Tenants: console.NewTenants(d), Keys: console.NewKeys(d), Rotations: console.NewRotations(d),
 		Policies: policies, Rollouts: rollouts, Fleet: fleet, Operators: operators, Audit: console.NewAudit(d),
 		Activity: activity, Sessions: console.NewSessions(d), Idempotency: console.NewIdempotency(d),
+		Bulk: bulk, Exports: console.NewExports(d),
 		Overrides: console.NewOverrides(d), KeyUse: d.KeyUse,
 		Log: log, Now: w.Now, Environment: "test", Deployment: "test", PublicURL: Origin, SecureCookies: true}
 	w.Handler, err = web.New(w.Web)
