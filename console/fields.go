@@ -93,7 +93,7 @@ func (p *problems) contacts(in []string) []string {
 		}
 		a, err := mail.ParseAddress(s)
 		if err != nil || len(s) > 254 || strings.ContainsFunc(s, hidden) || strings.ContainsAny(s, "\n\t") {
-			p.add("contacts", "%q is not an e-mail address, such as Ann Lee <ann@example.com>.", clipped(s))
+			p.add("contacts", "%q is not an e-mail address, such as Ann Lee <ann@example.com>.", excerptOf(s))
 			continue
 		}
 		s = a.Address
@@ -110,8 +110,8 @@ func (p *problems) contacts(in []string) []string {
 	return out
 }
 
-// clipped is the beginning of what somebody typed, for a message.
-func clipped(s string) string {
+// excerptOf is the beginning of what somebody typed, for a message.
+func excerptOf(s string) string {
 	if r := []rune(s); len(r) > 60 {
 		return string(r[:60]) + "…"
 	}

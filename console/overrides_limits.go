@@ -62,9 +62,9 @@ func (l layers) upTo(n int) *policy.Overrides {
 }
 
 // steps are the policy's own value and what each layer makes of it.
-func (l layers) steps(source string, value func(*policy.Overrides) (LimitValue, policy.Provenance), text func(LimitValue) string) (steps []LimitStep, expires *time.Time) {
+func (l layers) steps(source string, value func(*policy.Overrides, []TenantOverride) (LimitValue, policy.Provenance), text func(LimitValue) string) (steps []LimitStep, expires *time.Time) {
 	for n := range len(l.parts) + 1 {
-		v, p := value(l.upTo(n))
+		v, p := value(l.upTo(n), l.parts[:n])
 		step := LimitStep{Source: source, Value: v, Text: text(v)}
 		if n > 0 {
 			o := l.parts[n-1]
@@ -100,12 +100,12 @@ func rateInForce(l *policy.CompiledLimit, routes []string, own []TenantOverride,
 	out := &LimitInForce{
 		ID: l.ID, Kind: LimitRate, Routes: routes, Per: string(l.Per), Counts: string(l.Counts), Shadow: l.Shadow, Own: ownable(l.Per),
 	}
-	value := func(o *policy.Overrides) (LimitValue, policy.Provenance) {
+	value := func(o *policy.Overrides, parts []TenantOverride) (LimitValue, policy.Provenance) {
 		n, p := o.Limit(l, at)
 		if p.Unlimited {
 			return LimitValue{Unlimited: true, Rate: "unlimited"}, p
 		}
-		return LimitValue{Rate: rateText(n, l.Rate.Period), Burst: n.Burst, numbers: n}, p
+		return LimitValue{Rate: rateText(n, spokenPeriod(l, parts)), Burst: n.Burst, numbers: n}, p
 	}
 	out.Steps, out.Expires = layersOf(l.ID, own, now).steps(l.Source, value, func(v LimitValue) string {
 		if v.Unlimited || v.numbers.Blocked() {
@@ -116,8 +116,17 @@ func rateInForce(l *policy.CompiledLimit, routes []string, own []TenantOverride,
 	return out
 }
 
-// rateText writes numbers per the period that the policy speaks of, if that can
-// be done without a fraction.
+// spokenPeriod is the period that people speak of: the override's, or the policy's.
+func spokenPeriod(l *policy.CompiledLimit, parts []TenantOverride) time.Duration {
+	for _, o := range parts {
+		if r, err := policy.ParseRate(o.Rate); err == nil && !r.Unlimited && !r.Blocked() {
+			return r.Period
+		}
+	}
+	return l.Rate.Period
+}
+
+// rateText writes numbers per a period, if that can be done without a fraction.
 func rateText(n policy.Numbers, period time.Duration) string {
 	if n.Blocked() {
 		return "0"
@@ -139,7 +148,7 @@ func quotaInForce(q *policy.CompiledQuota, own []TenantOverride, now time.Time) 
 		ID: q.ID, Kind: LimitQuota, Per: string(policy.PerTenant), Counts: string(q.Counts), Shadow: q.Shadow, Own: true,
 		Period: string(q.Period), Over: string(q.Over),
 	}
-	value := func(o *policy.Overrides) (LimitValue, policy.Provenance) {
+	value := func(o *policy.Overrides, _ []TenantOverride) (LimitValue, policy.Provenance) {
 		amount, most, p := o.Quota(q, now.UnixMicro())
 		return LimitValue{Unlimited: p.Unlimited, Amount: amount, Max: most, bills: q.Over == policy.OverBill}, p
 	}
@@ -164,7 +173,7 @@ func quotaInForce(q *policy.CompiledQuota, own []TenantOverride, now time.Time) 
 func slotsInForce(m *metOnRoutes, own []TenantOverride, now time.Time) *LimitInForce {
 	c := m.slots
 	out := &LimitInForce{ID: c.ID, Kind: LimitConcurrency, Routes: m.names, Per: string(c.Per), Shadow: c.Shadow, Own: ownable(c.Per)}
-	value := func(o *policy.Overrides) (LimitValue, policy.Provenance) {
+	value := func(o *policy.Overrides, _ []TenantOverride) (LimitValue, policy.Provenance) {
 		most, p := o.Slots(c, now.UnixMicro())
 		return LimitValue{Unlimited: p.Unlimited, Max: most}, p
 	}

@@ -23,10 +23,17 @@ type OverrideLists interface {
 	Overrides(ctx context.Context, q OverrideQuery, now time.Time, after Cursor, limit int) ([]OverrideRow, error)
 	// DueOverrides lists tenants with an override whose time is over.
 	DueOverrides(ctx context.Context, now time.Time, limit int) ([]string, error)
-	// OverridesByLimit counts tenants with a value of their own or a boost, by limit.
-	OverridesByLimit(ctx context.Context, now time.Time) (map[string]int64, error)
+	// CountOverrides counts tenants with a value of their own or a boost that holds,
+	// by limit and plan.
+	CountOverrides(ctx context.Context, now time.Time) ([]OverrideCount, error)
 	// OverrideFacts tells how many of each tenant hold and when the next one ends.
 	OverrideFacts(ctx context.Context, tenantIDs []string, now time.Time) (map[string]OverrideFacts, error)
+}
+
+// OverrideCount is how many tenants on a plan have something of their own for a limit.
+type OverrideCount struct {
+	Limit, Plan string
+	Tenants     int64
 }
 
 // OverrideFacts is how many overrides of a tenant hold.

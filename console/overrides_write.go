@@ -215,9 +215,9 @@ func (w *overrideWriter) check(o *TenantOverride) (*LimitInForce, error) {
 
 // unknown says that the tenant meets no such limit and which it does.
 func (w *overrideWriter) unknown(id string, met *LimitInForce) string {
-	text := fmt.Sprintf("A tenant on plan %s meets no limit %q.", w.tenant.Plan, clipped(id))
+	text := fmt.Sprintf("A tenant on plan %s meets no limit %q.", w.tenant.Plan, excerptOf(id))
 	if met != nil {
-		text = fmt.Sprintf("%s is counted for several tenants together: a tenant has no value of its own for it.", clipped(id))
+		text = fmt.Sprintf("%s is counted for several tenants together: a tenant has no value of its own for it.", excerptOf(id))
 	}
 	if near := w.law.near(w.tenant.Plan, id); len(near) > 0 {
 		text += " It does meet " + strings.Join(near, ", ") + "."
@@ -234,9 +234,12 @@ func overrideField(path string) string {
 	return field
 }
 
+// sentence makes one of a problem that is meant to follow its path.
 func sentence(s string) string {
-	s = strings.TrimSuffix(s, ".")
-	return strings.ToUpper(s[:min(1, len(s))]) + s[min(1, len(s)):] + "."
+	if strings.HasPrefix(s, "is ") || strings.HasPrefix(s, "means ") || strings.HasPrefix(s, "stands ") {
+		s = "This " + s
+	}
+	return strings.TrimSuffix(s, ".") + "."
 }
 
 // fits refuses more overrides than a record carries.

@@ -113,14 +113,20 @@ func (s *Policies) Validate(ctx context.Context, src []byte) (*policy.Document, 
 	return doc, report
 }
 
-// checkPlans adds plans that tenants are on and the document lacks, or says that
-// this could not be checked.
+// checkPlans adds plans that tenants are on and limits that they have values of
+// their own for, where the document lacks them, or says that this could not be
+// checked.
 func (s *Policies) checkPlans(ctx context.Context, doc *policy.Document, report *policy.Report) {
-	err := s.d.Store.Read(ctx, func(tx Tx) error { return addMissingPlans(ctx, tx, doc, report) })
+	err := s.d.Store.Read(ctx, func(tx Tx) error {
+		if err := addMissingPlans(ctx, tx, doc, report); err != nil {
+			return err
+		}
+		return addIdleOverrides(ctx, tx, doc, s.d.now(), report)
+	})
 	if err != nil {
 		s.d.Log.WarnContext(ctx, "plans in use are unknown", "error", err)
 		report.Warnings = append(report.Warnings, policy.Problem{
-			Path: "plans", Message: "it could not be checked whether tenants are on plans that are missing here",
+			Path: "plans", Message: "it could not be checked whether tenants are on plans, or have values of their own for limits, that are missing here",
 		})
 	}
 }

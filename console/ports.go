@@ -53,6 +53,7 @@ type Tx interface {
 	ChangeRows
 	RolloutRows
 	DecisionRows
+	KeyUseRows
 	BulkRows
 	BeatRows
 	MemberRows
@@ -84,6 +85,8 @@ type TenantLists interface {
 	PlansInUse(ctx context.Context) ([]string, error)
 	TenantPlans
 	TenantNames(ctx context.Context, ids []string) (map[string]string, error)
+	// TenantFacts tells of keys and of their use since a time, without overrides.
+	TenantFacts(ctx context.Context, ids []string, since time.Time) (map[string]TenantFacts, error)
 	// DirectoryTenants lists tenants that live or were deleted after endedSince, by id.
 	DirectoryTenants(ctx context.Context, afterID string, endedSince time.Time, limit int) ([]Tenant, error)
 }

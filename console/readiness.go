@@ -72,6 +72,9 @@ func (s *Policies) readyIn(ctx context.Context, tx Tx, r *Readiness, c *core) (e
 	if err := addMissingPlans(ctx, tx, c.doc, &r.Report); err != nil {
 		return err
 	}
+	if err := addIdleOverrides(ctx, tx, c.doc, s.d.now(), &r.Report); err != nil {
+		return err
+	}
 	d := s.demandNow()
 	plans, err := readPlans(ctx, tx, d)
 	if err != nil {

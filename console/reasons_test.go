@@ -1,6 +1,7 @@
 package console_test
 
 import (
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -52,7 +53,7 @@ func TestReasons_WhatTakesAccessAwaySaysWhyOrDoesNothing(t *testing.T) {
 	if got, err := e.rotations.Get(e.ctx, r.ID); err != nil || got.State != console.RotationOverlap || got.Extensions != 0 {
 		t.Errorf("rotation %+v (%v)", got, err)
 	}
-	if got, err := e.tenants.Get(e.ctx, ten.ID); err != nil || got != ten {
+	if got, err := e.tenants.Get(e.ctx, ten.ID); err != nil || !reflect.DeepEqual(got, ten) {
 		t.Errorf("tenant %+v (%v)", got, err)
 	}
 }

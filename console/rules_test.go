@@ -1,6 +1,7 @@
 package console_test
 
 import (
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -183,7 +184,7 @@ func TestTenants_UpdateChecksEachFieldThatIsNamed(t *testing.T) {
 	}
 	_, err := e.tenants.Update(e.ctx, owner, ten.ID, console.TenantPatch{ExternalID: &taken})
 	wantCode(t, err, console.CodeConflict)
-	if got, err := e.tenants.Get(e.ctx, ten.ID); err != nil || got != ten {
+	if got, err := e.tenants.Get(e.ctx, ten.ID); err != nil || !reflect.DeepEqual(got, ten) {
 		t.Errorf("refused changes left %+v (%v)", got, err)
 	}
 	_, err = e.tenants.Update(e.ctx, owner, "ten_unknown", console.TenantPatch{Name: &taken})

@@ -2,6 +2,7 @@ package console_test
 
 import (
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -21,7 +22,7 @@ func TestTenants_CreatedTenantIsFoundAsItWasMade(t *testing.T) {
 		t.Fatalf("made %+v", made)
 	}
 	got, err := e.tenants.Get(e.ctx, made.ID)
-	if err != nil || got != made {
+	if err != nil || !reflect.DeepEqual(got, made) {
 		t.Fatalf("got %+v, want %+v (%v)", got, made, err)
 	}
 }

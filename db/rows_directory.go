@@ -135,6 +135,20 @@ func (t tx) TenantNames(ctx context.Context, ids []string) (map[string]string, e
 	return out, err
 }
 
+// TenantFacts implements console.TenantLists.
+func (t tx) TenantFacts(ctx context.Context, ids []string, since time.Time) (map[string]console.TenantFacts, error) {
+	rows, err := t.q.ListTenantFacts(ctx, gen.ListTenantFactsParams{Ids: orEmpty(ids), Since: since})
+	out := make(map[string]console.TenantFacts, len(rows))
+	for _, r := range rows {
+		f := console.TenantFacts{Active: r.Active, Retiring: r.Retiring, Requests24h: r.Requests, Refused24h: r.Refused}
+		if r.LastSeen.Unix() != 0 {
+			f.LastSeen = &r.LastSeen
+		}
+		out[r.ID] = f
+	}
+	return out, err
+}
+
 // DirectoryTenants implements console.TenantLists.
 func (t tx) DirectoryTenants(ctx context.Context, afterID string, endedSince time.Time, limit int) ([]console.Tenant, error) {
 	rows, err := t.q.ListTenantsForDirectory(ctx, gen.ListTenantsForDirectoryParams{AfterID: afterID, EndedSince: endedSince, MaxRows: int32(limit)})

@@ -84,14 +84,10 @@ func (t tx) DueOverrides(ctx context.Context, now time.Time, limit int) ([]strin
 	return t.q.ListTenantsWithDueOverrides(ctx, gen.ListTenantsWithDueOverridesParams{Now: &now, MaxRows: int32(limit)})
 }
 
-// OverridesByLimit implements console.OverrideLists.
-func (t tx) OverridesByLimit(ctx context.Context, now time.Time) (map[string]int64, error) {
-	rows, err := t.q.CountLiveOverridesByLimit(ctx, &now)
-	out := make(map[string]int64, len(rows))
-	for _, r := range rows {
-		out[r.LimitID] = r.Tenants
-	}
-	return out, err
+// CountOverrides implements console.OverrideLists.
+func (t tx) CountOverrides(ctx context.Context, now time.Time) ([]console.OverrideCount, error) {
+	rows, err := t.q.CountLiveOverrides(ctx, &now)
+	return each(rows, func(r gen.CountLiveOverridesRow) console.OverrideCount { return console.OverrideCount{Limit: r.LimitID, Plan: r.Plan, Tenants: r.Tenants} }), err
 }
 
 // OverrideFacts implements console.OverrideLists.

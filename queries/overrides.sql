@@ -60,10 +60,10 @@ ORDER BY o.expires_at, o.id LIMIT @max_rows;
 -- Tenants with an override whose time is over.
 SELECT DISTINCT tenant_id FROM overrides WHERE ended_at IS NULL AND expires_at <= @now ORDER BY tenant_id LIMIT @max_rows;
 
--- name: CountLiveOverridesByLimit :many
--- How many tenants have a value of their own, or a boost, by limit.
-SELECT limit_id, count(DISTINCT tenant_id) AS tenants FROM overrides
-WHERE ended_at IS NULL AND (expires_at IS NULL OR expires_at > @now) GROUP BY limit_id ORDER BY limit_id;
+-- name: CountLiveOverrides :many
+-- How many tenants on each plan have a value of their own, or a boost, by limit.
+SELECT o.limit_id, t.plan, count(DISTINCT o.tenant_id) AS tenants FROM overrides o JOIN tenants t ON t.id = o.tenant_id
+WHERE o.ended_at IS NULL AND (o.expires_at IS NULL OR o.expires_at > @now) GROUP BY o.limit_id, t.plan ORDER BY o.limit_id, t.plan;
 
 -- name: ListOverrideFacts :many
 -- How many overrides of each tenant hold, and when the next one ends; the epoch for never.

@@ -62,3 +62,16 @@ SELECT id, name FROM tenants WHERE id = ANY (@ids::text[]);
 -- name: ListTenantsForDirectory :many
 -- A full refill of the directory, in steps. Tenants that were deleted long ago are left out.
 SELECT * FROM tenants WHERE id > @after_id AND (state <> 'deleted' OR updated_at > @ended_since) ORDER BY id LIMIT @max_rows;
+
+-- name: ListTenantFacts :many
+-- What lists tell of tenants besides their rows; the epoch is never.
+SELECT t.id,
+  (SELECT count(*) FROM key_versions v WHERE v.tenant_id = t.id AND (v.state = 'active' OR v.resume_state = 'active'))::bigint AS active,
+  (SELECT count(*) FROM key_versions v WHERE v.tenant_id = t.id AND (v.state = 'retiring' OR v.resume_state = 'retiring'))::bigint AS retiring,
+  coalesce((SELECT max(u.last_used_at) FROM key_use u WHERE u.tenant_id = t.id), 'epoch')::timestamptz AS last_seen,
+  coalesce(day.requests, 0)::bigint AS requests, coalesce(day.refused, 0)::bigint AS refused
+FROM tenants t LEFT JOIN LATERAL (
+  SELECT sum(h.requests) AS requests, sum(h.limited + h.refused) AS refused
+  FROM key_use u JOIN key_use_hours h ON h.kid = u.kid AND h.hour > @since::timestamptz WHERE u.tenant_id = t.id
+) day ON true
+WHERE t.id = ANY (@ids::text[]) ORDER BY t.id;

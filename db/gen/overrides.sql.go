@@ -10,27 +10,28 @@ import (
 	"time"
 )
 
-const countLiveOverridesByLimit = `-- name: CountLiveOverridesByLimit :many
-SELECT limit_id, count(DISTINCT tenant_id) AS tenants FROM overrides
-WHERE ended_at IS NULL AND (expires_at IS NULL OR expires_at > $1) GROUP BY limit_id ORDER BY limit_id
+const countLiveOverrides = `-- name: CountLiveOverrides :many
+SELECT o.limit_id, t.plan, count(DISTINCT o.tenant_id) AS tenants FROM overrides o JOIN tenants t ON t.id = o.tenant_id
+WHERE o.ended_at IS NULL AND (o.expires_at IS NULL OR o.expires_at > $1) GROUP BY o.limit_id, t.plan ORDER BY o.limit_id, t.plan
 `
 
-type CountLiveOverridesByLimitRow struct {
+type CountLiveOverridesRow struct {
 	LimitID string
+	Plan    string
 	Tenants int64
 }
 
-// How many tenants have a value of their own, or a boost, by limit.
-func (q *Queries) CountLiveOverridesByLimit(ctx context.Context, now *time.Time) ([]CountLiveOverridesByLimitRow, error) {
-	rows, err := q.db.Query(ctx, countLiveOverridesByLimit, now)
+// How many tenants on each plan have a value of their own, or a boost, by limit.
+func (q *Queries) CountLiveOverrides(ctx context.Context, now *time.Time) ([]CountLiveOverridesRow, error) {
+	rows, err := q.db.Query(ctx, countLiveOverrides, now)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	items := []CountLiveOverridesByLimitRow{}
+	items := []CountLiveOverridesRow{}
 	for rows.Next() {
-		var i CountLiveOverridesByLimitRow
-		if err := rows.Scan(&i.LimitID, &i.Tenants); err != nil {
+		var i CountLiveOverridesRow
+		if err := rows.Scan(&i.LimitID, &i.Plan, &i.Tenants); err != nil {
 			return nil, err
 		}
 		items = append(items, i)

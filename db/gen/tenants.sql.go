@@ -117,6 +117,61 @@ func (q *Queries) ListPlansInUse(ctx context.Context) ([]string, error) {
 	return items, nil
 }
 
+const listTenantFacts = `-- name: ListTenantFacts :many
+SELECT t.id,
+  (SELECT count(*) FROM key_versions v WHERE v.tenant_id = t.id AND (v.state = 'active' OR v.resume_state = 'active'))::bigint AS active,
+  (SELECT count(*) FROM key_versions v WHERE v.tenant_id = t.id AND (v.state = 'retiring' OR v.resume_state = 'retiring'))::bigint AS retiring,
+  coalesce((SELECT max(u.last_used_at) FROM key_use u WHERE u.tenant_id = t.id), 'epoch')::timestamptz AS last_seen,
+  coalesce(day.requests, 0)::bigint AS requests, coalesce(day.refused, 0)::bigint AS refused
+FROM tenants t LEFT JOIN LATERAL (
+  SELECT sum(h.requests) AS requests, sum(h.limited + h.refused) AS refused
+  FROM key_use u JOIN key_use_hours h ON h.kid = u.kid AND h.hour > $1::timestamptz WHERE u.tenant_id = t.id
+) day ON true
+WHERE t.id = ANY ($2::text[]) ORDER BY t.id
+`
+
+type ListTenantFactsParams struct {
+	Since time.Time
+	Ids   []string
+}
+
+type ListTenantFactsRow struct {
+	ID       string
+	Active   int64
+	Retiring int64
+	LastSeen time.Time
+	Requests int64
+	Refused  int64
+}
+
+// What lists tell of tenants besides their rows; the epoch is never.
+func (q *Queries) ListTenantFacts(ctx context.Context, arg ListTenantFactsParams) ([]ListTenantFactsRow, error) {
+	rows, err := q.db.Query(ctx, listTenantFacts, arg.Since, arg.Ids)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []ListTenantFactsRow{}
+	for rows.Next() {
+		var i ListTenantFactsRow
+		if err := rows.Scan(
+			&i.ID,
+			&i.Active,
+			&i.Retiring,
+			&i.LastSeen,
+			&i.Requests,
+			&i.Refused,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const listTenantNames = `-- name: ListTenantNames :many
 SELECT id, name FROM tenants WHERE id = ANY ($1::text[])
 `
