@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -16,7 +17,8 @@ const (
 	relayTimeout = 3 * time.Second        // one step with Redis; a policy may have 8 MiB
 	stateTimeout = 400 * time.Millisecond
 	stampEvery   = time.Minute
-	relayBatch   = 500
+	relayBatch   = 1000
+	drainFor     = time.Second         // that rows of bulk jobs may take before all else is looked after again
 	keepFinal    = 30 * 24 * time.Hour // final records stay in the directory for this long
 )
 
@@ -245,21 +247,34 @@ func (r *Relay) stamp(ctx context.Context) error {
 	return nil
 }
 
-// drain sends pending rows until there are none.
+// drain sends pending rows until there are none. Rows of bulk jobs come last,
+// and a million of them does not keep the relay from its other work.
 func (r *Relay) drain(ctx context.Context) error {
-	for {
-		var rows []OutboxRow
-		err := r.store.Read(ctx, func(tx Tx) (err error) {
-			rows, err = tx.PendingOutbox(ctx, relayBatch)
-			return err
-		})
+	for begun := time.Now(); ; {
+		rows, err := r.pending(ctx)
 		if err != nil || len(rows) == 0 {
 			return err
 		}
 		if err := r.send(ctx, rows); err != nil {
 			return errors.Join(err, r.fail(ctx, rows, err))
 		}
+		if rows[0].Bulk && time.Since(begun) > drainFor {
+			r.Nudge()
+			return nil
+		}
 	}
+}
+
+// pending is what is to be sent next: either rows of bulk jobs or others.
+func (r *Relay) pending(ctx context.Context) (rows []OutboxRow, err error) {
+	err = r.store.Read(ctx, func(tx Tx) error {
+		rows, err = tx.PendingOutbox(ctx, relayBatch)
+		return err
+	})
+	if i := slices.IndexFunc(rows, func(row OutboxRow) bool { return row.Bulk }); i > 0 {
+		rows = rows[:i]
+	}
+	return rows, err
 }
 
 // send sends rows: records in one batch, then versions in their order.
@@ -304,7 +319,8 @@ func idsOf(rows []OutboxRow) []int64 {
 	return ids
 }
 
-// finish marks rows as sent, with the directory's place after them.
+// finish marks rows as sent, with the directory's place after them. Those of
+// bulk jobs just go.
 func (r *Relay) finish(ctx context.Context, rows []OutboxRow, place policy.Place) error {
 	return r.store.InTx(ctx, func(tx Tx) error {
 		now := r.d.now()
@@ -312,6 +328,9 @@ func (r *Relay) finish(ctx context.Context, rows []OutboxRow, place policy.Place
 			if err := tx.SetFeedPlace(ctx, place, now); err != nil {
 				return err
 			}
+		}
+		if rows[0].Bulk {
+			return tx.DeleteSentOutbox(ctx, idsOf(rows))
 		}
 		return tx.FinishOutbox(ctx, idsOf(rows), place, "sent", now)
 	})
@@ -324,11 +343,7 @@ func (r *Relay) fail(ctx context.Context, rows []OutboxRow, cause error) error {
 // markFailed notes on pending rows that Redis cannot be reached, once per
 // outage, so that whoever waits for them knows.
 func (r *Relay) markFailed(ctx context.Context, cause error) error {
-	var rows []OutboxRow
-	err := r.store.Read(ctx, func(tx Tx) (err error) {
-		rows, err = tx.PendingOutbox(ctx, relayBatch)
-		return err
-	})
+	rows, err := r.pending(ctx)
 	fresh := rows[:0]
 	for _, row := range rows {
 		if row.LastError == "" {

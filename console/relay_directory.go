@@ -5,6 +5,8 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"runtime"
+	"sync"
 	"time"
 
 	"github.com/headgate/headgate/policy"
@@ -34,44 +36,64 @@ func (r *Relay) sendRecords(ctx context.Context, rows []OutboxRow) error {
 	return nil
 }
 
-// records reads and signs what rows name, each once, as it is now.
+// records reads and signs what rows name, each once, as it is now; tenants first.
 func (r *Relay) records(ctx context.Context, rows []OutboxRow) ([]policy.SignedRecord, error) {
-	var out []policy.SignedRecord
-	seen := map[string]bool{}
+	tenants, keys := refsOf(rows, OutboxTenant), refsOf(rows, OutboxKey)
+	var terms []tenantTerms
+	var versions []KeyVersion
 	err := r.store.Read(ctx, func(tx Tx) error {
-		for _, row := range rows {
-			if seen[row.Ref] {
-				continue
-			}
-			seen[row.Ref] = true
-			rec, err := r.record(ctx, tx, row)
-			if err != nil {
-				return fmt.Errorf("make record of %s %s: %w", row.Kind, row.Ref, err)
-			}
-			out = append(out, rec)
+		found, err := tx.TenantsByID(ctx, tenants)
+		if err != nil {
+			return err
 		}
-		return nil
+		if terms, err = withOverrides(ctx, tx, found); err != nil {
+			return err
+		}
+		versions, err = tx.KeysByID(ctx, keys)
+		return err
 	})
-	return out, err
+	if err != nil {
+		return nil, fmt.Errorf("read %d tenants and %d keys: %w", len(tenants), len(keys), err)
+	}
+	if len(terms) != len(tenants) || len(versions) != len(keys) {
+		return nil, fmt.Errorf("the outbox names %d tenants and %d keys, of which there are %d and %d", len(tenants), len(keys), len(terms), len(versions))
+	}
+	out, err := signAll(terms, r.tenantRecord)
+	if err != nil {
+		return nil, err
+	}
+	more, err := signAll(versions, r.keyRecord)
+	return append(out, more...), err
 }
 
-func (r *Relay) record(ctx context.Context, tx Tx, row OutboxRow) (policy.SignedRecord, error) {
-	if row.Kind == OutboxTenant {
-		t, err := tx.Tenant(ctx, row.Ref)
-		if err != nil {
-			return policy.SignedRecord{}, err
+// refsOf lists what rows of a kind name, each once.
+func refsOf(rows []OutboxRow, kind OutboxKind) []string {
+	var out []string
+	seen := map[string]bool{}
+	for _, row := range rows {
+		if row.Kind == kind && !seen[row.Ref] {
+			seen[row.Ref] = true
+			out = append(out, row.Ref)
 		}
-		own, err := tx.OpenOverrides(ctx, []string{t.ID})
-		if err != nil {
-			return policy.SignedRecord{}, err
-		}
-		return r.tenantRecord(tenantTerms{t, own})
 	}
-	k, err := tx.Key(ctx, row.Ref)
-	if err != nil {
-		return policy.SignedRecord{}, err
+	return out
+}
+
+// signAll makes the records of rows, in their order, on all cores: a signature
+// takes longer than anything else that is done to a record.
+func signAll[T any](rows []T, sign func(T) (policy.SignedRecord, error)) ([]policy.SignedRecord, error) {
+	out, errs := make([]policy.SignedRecord, len(rows)), make([]error, len(rows))
+	part := max(50, (len(rows)+runtime.GOMAXPROCS(0)-1)/runtime.GOMAXPROCS(0))
+	var signing sync.WaitGroup
+	for first := 0; first < len(rows); first += part {
+		signing.Go(func() {
+			for i := first; i < min(first+part, len(rows)); i++ {
+				out[i], errs[i] = sign(rows[i])
+			}
+		})
 	}
-	return r.keyRecord(k)
+	signing.Wait()
+	return out, errors.Join(errs...)
 }
 
 // tenantRecord makes a tenant's record. Row and overrides may be read in two
@@ -83,7 +105,7 @@ func (r *Relay) tenantRecord(t tenantTerms) (policy.SignedRecord, error) {
 func (r *Relay) keyRecord(k KeyVersion) (policy.SignedRecord, error) {
 	return policy.SignRecord(r.d.Signer, r.d.Deployment, policy.RecordKey, k.KID, k.Seq, policy.KeyRecord{
 		KID: k.KID, Tenant: k.TenantID, Credential: k.CredentialID, Environment: k.Environment, Digest: k.Digest, State: k.State,
-		RetiringAt: k.RetiringAt, NotAfter: k.NotAfter, Scopes: k.Scopes,
+		RetiringAt: k.RetiringAt, NotAfter: k.NotAfter, Scopes: k.Scopes, Brownout: k.Brownout,
 	})
 }
 
@@ -135,54 +157,6 @@ func (r *Relay) mend(ctx context.Context, state policy.FeedState) error {
 	}
 	r.d.Log.InfoContext(ctx, "directory compared after a change of servers", "records", total, "took", time.Since(begun))
 	return nil
-}
-
-// fillAll puts every record there is, tenants first, and returns how many.
-func (r *Relay) fillAll(ctx context.Context, put func(context.Context, []policy.SignedRecord) error) (int, error) {
-	since := r.d.now().Add(-keepFinal)
-	tenants, err := fill(ctx, r, put, func(tx Tx, after string) ([]tenantTerms, error) {
-		rows, err := tx.DirectoryTenants(ctx, after, since, relayBatch)
-		if err != nil {
-			return nil, err
-		}
-		return withOverrides(ctx, tx, rows)
-	}, r.tenantRecord)
-	if err != nil {
-		return 0, err
-	}
-	keys, err := fill(ctx, r, put, func(tx Tx, after string) ([]KeyVersion, error) {
-		return tx.DirectoryKeys(ctx, after, since, relayBatch)
-	}, r.keyRecord)
-	return tenants + keys, err
-}
-
-// fill sends all rows of one kind, in steps, and returns how many.
-func fill[T any](ctx context.Context, r *Relay, put func(context.Context, []policy.SignedRecord) error, list func(Tx, string) ([]T, error), sign func(T) (policy.SignedRecord, error)) (int, error) {
-	after, total := "", 0
-	for {
-		var rows []T
-		err := r.store.Read(ctx, func(tx Tx) (err error) {
-			rows, err = list(tx, after)
-			return err
-		})
-		if err != nil || len(rows) == 0 {
-			return total, err
-		}
-		signed := make([]policy.SignedRecord, len(rows))
-		for i, row := range rows {
-			if signed[i], err = sign(row); err != nil {
-				return total, err
-			}
-		}
-		ask, cancel := context.WithTimeout(ctx, relayTimeout)
-		err = put(ask, signed)
-		cancel()
-		if err != nil {
-			return total, err
-		}
-		total += len(rows)
-		after = signed[len(signed)-1].ID
-	}
 }
 
 func (r *Relay) setPlace(ctx context.Context, p policy.Place) error {

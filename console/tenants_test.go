@@ -183,8 +183,10 @@ func TestTenants_ListFilters(t *testing.T) {
 		q    console.TenantQuery
 		want []string
 	}{
-		"part of the name":   {console.TenantQuery{Q: "acme_"}, []string{a.ID}},
-		"percent is a sign":  {console.TenantQuery{Q: "%"}, []string{a.ID}},
+		"words of the name":  {console.TenantQuery{Q: "acme_"}, []string{a.ID}},
+		"signs are no words": {console.TenantQuery{Q: "100%"}, []string{a.ID}},
+		"no word at all":     {console.TenantQuery{Q: "%"}, nil},
+		"middle of a word":   {console.TenantQuery{Q: "cme"}, nil},
 		"whole id":           {console.TenantQuery{Q: b.ID}, []string{b.ID}},
 		"state":              {console.TenantQuery{State: policy.TenantSuspended}, []string{b.ID}},
 		"plan nobody is on":  {console.TenantQuery{Plan: "pro"}, nil},

@@ -30,3 +30,15 @@ func (t tx) AuditEvents(ctx context.Context, q console.AuditQuery, beforeSeq int
 		BeforeSeq: beforeSeq, Actor: q.Actor, Action: q.Action, Object: q.Object, ObjectID: q.ObjectID, TenantID: q.TenantID, MaxRows: int32(limit),
 	}))
 }
+
+// TenantsByID implements console.RecordRows.
+func (t tx) TenantsByID(ctx context.Context, ids []string) ([]console.Tenant, error) {
+	rows, err := t.q.ListTenantsByID(ctx, orEmpty(ids))
+	return each(rows, tenantOf), err
+}
+
+// KeysByID implements console.RecordRows.
+func (t tx) KeysByID(ctx context.Context, kids []string) ([]console.KeyVersion, error) {
+	rows, err := t.q.ListKeysByID(ctx, orEmpty(kids))
+	return each(rows, func(r gen.ListKeysByIDRow) console.KeyVersion { return keyOf(gen.GetKeyVersionRow(r)) }), err
+}

@@ -56,3 +56,13 @@ WHERE (@before_seq::bigint = 0 OR seq < @before_seq)
   AND (@object_id::text = '' OR object_id = @object_id)
   AND (@tenant_id::text = '' OR tenant_id = @tenant_id)
 ORDER BY seq DESC LIMIT @max_rows;
+
+-- name: ListTenantsByID :many
+-- What the relay has to send. Rows come in any order.
+SELECT * FROM tenants WHERE id = ANY (@ids::text[]);
+
+-- name: ListKeysByID :many
+-- What the relay has to send. Rows come in any order.
+SELECT sqlc.embed(v), c.name AS credential_name, c.environment, c.scopes, t.name AS tenant_name
+FROM key_versions v JOIN credentials c ON c.id = v.credential_id JOIN tenants t ON t.id = v.tenant_id
+WHERE v.kid = ANY (@kids::text[]);

@@ -176,6 +176,104 @@ func (q *Queries) ListKeys(ctx context.Context, arg ListKeysParams) ([]ListKeysR
 	return items, nil
 }
 
+const listKeysByID = `-- name: ListKeysByID :many
+SELECT v.kid, v.credential_id, v.tenant_id, v.digest, v.state, v.resume_state, v.seq, v.created_at, v.activated_at, v.retiring_at, v.not_after, v.revoked_at, v.revoke_reason, v.ended_at, v.used, v.idle_since, v.leaked, v.brownout_network, v.brownout_from, v.brownout_until, c.name AS credential_name, c.environment, c.scopes, t.name AS tenant_name
+FROM key_versions v JOIN credentials c ON c.id = v.credential_id JOIN tenants t ON t.id = v.tenant_id
+WHERE v.kid = ANY ($1::text[])
+`
+
+type ListKeysByIDRow struct {
+	KeyVersion     KeyVersion
+	CredentialName string
+	Environment    string
+	Scopes         []string
+	TenantName     string
+}
+
+// What the relay has to send. Rows come in any order.
+func (q *Queries) ListKeysByID(ctx context.Context, kids []string) ([]ListKeysByIDRow, error) {
+	rows, err := q.db.Query(ctx, listKeysByID, kids)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []ListKeysByIDRow{}
+	for rows.Next() {
+		var i ListKeysByIDRow
+		if err := rows.Scan(
+			&i.KeyVersion.KID,
+			&i.KeyVersion.CredentialID,
+			&i.KeyVersion.TenantID,
+			&i.KeyVersion.Digest,
+			&i.KeyVersion.State,
+			&i.KeyVersion.ResumeState,
+			&i.KeyVersion.Seq,
+			&i.KeyVersion.CreatedAt,
+			&i.KeyVersion.ActivatedAt,
+			&i.KeyVersion.RetiringAt,
+			&i.KeyVersion.NotAfter,
+			&i.KeyVersion.RevokedAt,
+			&i.KeyVersion.RevokeReason,
+			&i.KeyVersion.EndedAt,
+			&i.KeyVersion.Used,
+			&i.KeyVersion.IdleSince,
+			&i.KeyVersion.Leaked,
+			&i.KeyVersion.BrownoutNetwork,
+			&i.KeyVersion.BrownoutFrom,
+			&i.KeyVersion.BrownoutUntil,
+			&i.CredentialName,
+			&i.Environment,
+			&i.Scopes,
+			&i.TenantName,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const listTenantsByID = `-- name: ListTenantsByID :many
+SELECT id, name, external_id, plan, time_zone, state, reason, seq, created_at, updated_at, quota_anchor, contacts FROM tenants WHERE id = ANY ($1::text[])
+`
+
+// What the relay has to send. Rows come in any order.
+func (q *Queries) ListTenantsByID(ctx context.Context, ids []string) ([]Tenant, error) {
+	rows, err := q.db.Query(ctx, listTenantsByID, ids)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []Tenant{}
+	for rows.Next() {
+		var i Tenant
+		if err := rows.Scan(
+			&i.ID,
+			&i.Name,
+			&i.ExternalID,
+			&i.Plan,
+			&i.TimeZone,
+			&i.State,
+			&i.Reason,
+			&i.Seq,
+			&i.CreatedAt,
+			&i.UpdatedAt,
+			&i.QuotaAnchor,
+			&i.Contacts,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const searchKeys = `-- name: SearchKeys :many
 WITH by_credential AS (
   SELECT v.kid FROM credentials c JOIN key_versions v ON v.credential_id = c.id
