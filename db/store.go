@@ -35,12 +35,21 @@ type Store struct {
 
 var _ console.OutboxStore = (*Store)(nil)
 
+// Option changes how a store is opened.
+type Option func(*pgxpool.Config)
+
+// Traced has a tracer told of each statement of the pool.
+func Traced(t pgx.QueryTracer) Option { return func(c *pgxpool.Config) { c.ConnConfig.Tracer = t } }
+
 // Open makes a store. It does not connect before it is used: the console starts
 // while the database is away and answers 503 until it is back. maxConns 0 means 16.
-func Open(ctx context.Context, dsn string, maxConns int32) (*Store, error) {
+func Open(ctx context.Context, dsn string, maxConns int32, options ...Option) (*Store, error) {
 	cfg, err := pgxpool.ParseConfig(dsn)
 	if err != nil {
 		return nil, fmt.Errorf("parse database URL: %w", err)
+	}
+	for _, o := range options {
+		o(cfg)
 	}
 	if maxConns <= 0 {
 		maxConns = 16

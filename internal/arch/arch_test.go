@@ -116,6 +116,7 @@ func arrows() map[string]arrow {
 		"internal/config":     {nil, []string{"github.com/alecthomas/kong"}, "a leaf"},
 		"internal/csvout":     {nil, nil, "a leaf: pages, API and domain write and read cells by it"},
 		"internal/service":    {nil, nil, "a leaf"},
+		"internal/scale":      {nil, []string{"github.com/jackc/pgx"}, "rows for tests; it knows tables, not their meaning"},
 		"internal/arch":       {nil, nil, "only a test"},
 		"internal/e2e":        {nil, nil, "only tests"},
 	}

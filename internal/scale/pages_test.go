@@ -1,0 +1,184 @@
+package scale_test
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/headgate/headgate/console"
+	"github.com/headgate/headgate/db"
+	"github.com/headgate/headgate/internal/scale"
+	"github.com/headgate/headgate/web/webtest"
+)
+
+const (
+	mostQueries = 8
+	mostBytes   = 60_000 // of a page, compressed
+	mostRows    = 10_000 // that one scan of a table may look at
+)
+
+// full reports whether this run is `make scale`.
+func full() bool { return os.Getenv("HEADGATE_SCALE") == "full" }
+
+// shop is a console over a seeded database.
+type shop struct {
+	*webtest.World
+	scale.Known
+	conn    *pgx.Conn
+	cookies []*http.Cookie
+}
+
+func newShop(t *testing.T, size scale.Size) *shop {
+	t.Helper()
+	s := &shop{World: webtest.New(t, db.Traced(scale.Tracer{}))}
+	conn, err := pgx.Connect(t.Context(), s.DSN)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close(context.Background()) })
+	s.conn = conn
+	begun := time.Now()
+	if s.Known, err = scale.Seed(t.Context(), conn, size); err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("seeded %+v in %v", size, time.Since(begun).Round(time.Millisecond))
+	s.cookies = s.As(t, console.RoleOwner).Cookies
+	return s
+}
+
+// pages are lists, searches, filters and details, by name. Those of one name are
+// the same question whatever the size.
+func (s *shop) pages() map[string]string {
+	p := map[string]string{
+		"tenants": "/tenants", "tenants by 200": "/tenants?limit=200", "tenants by name": "/tenants?sort=name",
+		"tenants: suspended": "/tenants?state=suspended", "tenants: deleted": "/tenants?state=deleted", "tenants: plan": "/tenants?plan=team",
+		"tenants: suspended of a plan": "/tenants?state=suspended&plan=team",
+		"tenants: one name":            "/tenants?q=" + s.RareWord, "tenants: two words": "/tenants?q=amber+systems", "tenants: common word": "/tenants?q=amber",
+		"tenants: common word, suspended": "/tenants?q=amber&state=suspended", "tenants: no such name": "/tenants?q=nosuchname",
+		"tenants: external id": "/tenants?q=cus_42", "tenants: own values": "/tenants?overrides=1",
+		"keys": "/keys", "keys by 200": "/keys?limit=200", "keys: revoked": "/keys?state=revoked", "keys: suspended": "/keys?state=suspended",
+		"keys: test": "/keys?environment=test", "keys: suspended and test": "/keys?state=suspended&environment=test", "keys: kid": "/keys?q=" + s.KID,
+		"keys: one tenant's name": "/keys?q=" + s.RareWord, "keys: two words": "/keys?q=amber+systems", "keys: common word": "/keys?q=billing",
+		"keys: common word, suspended": "/keys?q=billing&state=suspended", "keys: no such name": "/keys?q=nosuchname",
+		"keys: unused": "/keys?show=unused", "keys: never used": "/keys?show=never", "keys: expiring": "/keys?show=expiring",
+		"keys: retiring and used": "/keys?show=retiring-used", "keys: leaked": "/keys?show=compromised",
+		"rotations": "/rotations", "rotation": "/rotations/" + s.RotationID,
+		"audit": "/audit", "audit: family": "/audit?action=rotation", "audit: action": "/audit?action=rotation.cancel", "audit: actor": "/audit?actor=rare",
+		"audit: common actor": "/audit?actor=cy", "audit: object": "/audit?object=rotation", "audit: tenant": "/audit?tenant=" + s.TenantID,
+		"audit: no such actor": "/audit?actor=nobody", "audit: no such action": "/audit?action=nothing.done",
+		"tenant": "/tenants/" + s.TenantID, "tenant's keys": "/tenants/" + s.TenantID + "/keys", "tenant's audit": "/tenants/" + s.TenantID + "/audit",
+		"tenant's usage": "/tenants/" + s.TenantID + "/usage", "tenant's values": "/tenants/" + s.TenantID + "/overrides",
+		"key": "/keys/" + s.KID, "overrides": "/overrides", "overview": "/overview",
+	}
+	return p
+}
+
+// visit is one answer of the console.
+type visit struct {
+	status     int
+	body       []byte
+	took       time.Duration
+	statements []scale.Statement
+}
+
+func (s *shop) visit(t *testing.T, target string) visit {
+	t.Helper()
+	ctx, watched := scale.Watch(t.Context())
+	r := httptest.NewRequestWithContext(ctx, http.MethodGet, target, http.NoBody)
+	r.Host, r.RemoteAddr = strings.TrimPrefix(webtest.Origin, "https://"), "192.0.2.1:1234"
+	for _, c := range s.cookies {
+		r.AddCookie(c)
+	}
+	rec := httptest.NewRecorder()
+	begun := time.Now()
+	s.Handler.ServeHTTP(rec, r)
+	return visit{rec.Code, rec.Body.Bytes(), time.Since(begun), watched.All()}
+}
+
+func (v visit) compressed(t *testing.T) int {
+	t.Helper()
+	var b bytes.Buffer
+	z := gzip.NewWriter(&b)
+	if _, err := z.Write(v.body); err != nil {
+		t.Fatal(err)
+	}
+	if err := z.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return b.Len()
+}
+
+// reading leaves out what only begins, ends or sets.
+func reading(all []scale.Statement) (out []scale.Statement) {
+	for _, st := range all {
+		switch strings.ToUpper(strings.Fields(scale.Name(st) + " -")[0]) {
+		case "BEGIN", "COMMIT", "ROLLBACK", "-", ";":
+		default:
+			out = append(out, st)
+		}
+	}
+	return out
+}
+
+// TestPages_L06_ReadLittleHoweverMuchThereIs holds each list, search, filter and
+// detail page to what it may read, by running its statements under EXPLAIN
+// ANALYZE with its own arguments.
+func TestPages_L06_ReadLittleHoweverMuchThereIs(t *testing.T) {
+	t.Parallel()
+	size := scale.Full().Percent(3) // 30 000 keys: enough for a walk to show
+	if full() {
+		size = scale.Full()
+	}
+	s := newShop(t, size)
+	s.readLittle(t)
+}
+
+func (s *shop) readLittle(t *testing.T) {
+	t.Helper()
+	pages := s.pages()
+	names := slices.Sorted(maps.Keys(pages))
+	for _, name := range names {
+		v := s.visit(t, pages[name])
+		if v.status != http.StatusOK {
+			t.Errorf("%s (%s): status %d", name, pages[name], v.status)
+			continue
+		}
+		statements := reading(v.statements)
+		if len(statements) > mostQueries {
+			t.Errorf("%s: %d queries, at most %d:%s", name, len(statements), mostQueries, listed(statements))
+		}
+		if n := v.compressed(t); n > mostBytes {
+			t.Errorf("%s: %d bytes compressed, at most %d", name, n, mostBytes)
+		}
+		for _, st := range statements {
+			scans, err := scale.Reads(t.Context(), s.conn, st)
+			if err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+			for _, scan := range scans {
+				if scan.Rows > mostRows+1 {
+					t.Errorf("%s: %s: %v, at most %d", name, scale.Name(st), scan, mostRows)
+				}
+			}
+		}
+	}
+}
+
+func listed(all []scale.Statement) string {
+	var b strings.Builder
+	for _, st := range all {
+		fmt.Fprintf(&b, "\n\t%s", scale.Name(st))
+	}
+	return b.String()
+}
