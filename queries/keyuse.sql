@@ -12,6 +12,10 @@ UPDATE key_use_place SET place = @place, since = coalesce(since, sqlc.narg('sinc
 -- Runs of gateways that told something since a time.
 SELECT * FROM key_use_replicas WHERE updated_at >= @since ORDER BY replica, updated_at DESC LIMIT 10000;
 
+-- name: ListKeyUseReplicasNamed :many
+-- All runs that are known of some gateways.
+SELECT * FROM key_use_replicas WHERE replica = ANY(@replicas::text[]) ORDER BY replica, updated_at DESC;
+
 -- name: PutKeyUseReplica :exec
 INSERT INTO key_use_replicas (replica, boot, seq, through, final, missing_from, missing_to, updated_at)
 VALUES (@replica, @boot, @seq, @through, @final, sqlc.narg('missing_from'), sqlc.narg('missing_to'), @now)
@@ -94,7 +98,7 @@ ORDER BY last_seen DESC, network, agent LIMIT @max_rows;
 -- name: DeleteOldKeySources :execrows
 -- Some at a time, so that no statement takes long.
 DELETE FROM key_sources WHERE (kid, network, agent) IN (
-  SELECT s.kid, s.network, s.agent FROM key_sources s WHERE s.last_day < @before::date ORDER BY s.last_day LIMIT @max_rows
+  SELECT s.kid, s.network, s.agent FROM key_sources s WHERE s.last_day < timezone('UTC', @before::timestamptz)::date ORDER BY s.last_day LIMIT @max_rows
 );
 
 -- name: DeleteOldKeyUseHours :execrows
@@ -102,5 +106,5 @@ DELETE FROM key_use_hours WHERE (kid, hour) IN (
   SELECT h.kid, h.hour FROM key_use_hours h WHERE h.hour < @before ORDER BY h.hour LIMIT @max_rows
 );
 
--- name: DeleteOldKeyUseReplicas :execrows
+-- name: DeleteOldKeyUseReplicas :exec
 DELETE FROM key_use_replicas WHERE updated_at < @before;

@@ -8,8 +8,6 @@ package gen
 import (
 	"context"
 	"time"
-
-	"github.com/jackc/pgx/v5/pgtype"
 )
 
 const addKeySources = `-- name: AddKeySources :exec
@@ -161,12 +159,12 @@ func (q *Queries) CountKeySources(ctx context.Context, kids []string) ([]CountKe
 
 const deleteOldKeySources = `-- name: DeleteOldKeySources :execrows
 DELETE FROM key_sources WHERE (kid, network, agent) IN (
-  SELECT s.kid, s.network, s.agent FROM key_sources s WHERE s.last_day < $1::date ORDER BY s.last_day LIMIT $2
+  SELECT s.kid, s.network, s.agent FROM key_sources s WHERE s.last_day < timezone('UTC', $1::timestamptz)::date ORDER BY s.last_day LIMIT $2
 )
 `
 
 type DeleteOldKeySourcesParams struct {
-	Before  pgtype.Date
+	Before  time.Time
 	MaxRows int32
 }
 
@@ -198,16 +196,13 @@ func (q *Queries) DeleteOldKeyUseHours(ctx context.Context, arg DeleteOldKeyUseH
 	return result.RowsAffected(), nil
 }
 
-const deleteOldKeyUseReplicas = `-- name: DeleteOldKeyUseReplicas :execrows
+const deleteOldKeyUseReplicas = `-- name: DeleteOldKeyUseReplicas :exec
 DELETE FROM key_use_replicas WHERE updated_at < $1
 `
 
-func (q *Queries) DeleteOldKeyUseReplicas(ctx context.Context, before time.Time) (int64, error) {
-	result, err := q.db.Exec(ctx, deleteOldKeyUseReplicas, before)
-	if err != nil {
-		return 0, err
-	}
-	return result.RowsAffected(), nil
+func (q *Queries) DeleteOldKeyUseReplicas(ctx context.Context, before time.Time) error {
+	_, err := q.db.Exec(ctx, deleteOldKeyUseReplicas, before)
+	return err
 }
 
 const getKeyUsePlace = `-- name: GetKeyUsePlace :one
@@ -328,6 +323,40 @@ SELECT replica, boot, seq, through, final, missing_from, missing_to, updated_at 
 // Runs of gateways that told something since a time.
 func (q *Queries) ListKeyUseReplicas(ctx context.Context, since time.Time) ([]KeyUseReplica, error) {
 	rows, err := q.db.Query(ctx, listKeyUseReplicas, since)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []KeyUseReplica{}
+	for rows.Next() {
+		var i KeyUseReplica
+		if err := rows.Scan(
+			&i.Replica,
+			&i.Boot,
+			&i.Seq,
+			&i.Through,
+			&i.Final,
+			&i.MissingFrom,
+			&i.MissingTo,
+			&i.UpdatedAt,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const listKeyUseReplicasNamed = `-- name: ListKeyUseReplicasNamed :many
+SELECT replica, boot, seq, through, final, missing_from, missing_to, updated_at FROM key_use_replicas WHERE replica = ANY($1::text[]) ORDER BY replica, updated_at DESC
+`
+
+// All runs that are known of some gateways.
+func (q *Queries) ListKeyUseReplicasNamed(ctx context.Context, replicas []string) ([]KeyUseReplica, error) {
+	rows, err := q.db.Query(ctx, listKeyUseReplicasNamed, replicas)
 	if err != nil {
 		return nil, err
 	}
