@@ -15,6 +15,7 @@ import (
 // services are those of the console that know each other, or run beside the pages.
 type services struct {
 	deps      console.Deps
+	store     *db.Store
 	relay     *console.Relay
 	fleet     *console.Fleet
 	activity  *console.Activity
@@ -28,11 +29,11 @@ type services struct {
 
 // services makes them in the order in which they need each other.
 func (c *consoleCmd) services(d console.Deps, store *db.Store) services {
-	s := services{relay: console.NewRelay(d, store)}
+	s := services{relay: console.NewRelay(d, store), store: store}
 	d.Nudge = s.relay.Nudge
 	s.fleet, s.activity, s.operators = console.NewFleet(d), console.NewActivity(d), console.NewOperators(d)
 	s.decisions = console.NewDecisions(d, console.DecisionRetention{Age: c.DecisionLogAge, Bytes: c.DecisionLogBytes})
-	s.keyUse = console.NewKeyUses(d, console.KeyUseRetention{})
+	s.keyUse = console.NewKeyUses(d, s.fleet, console.KeyUseRetention{})
 	d.KeyUse = s.keyUse
 	d.Prover, d.Decisions, d.Traffic, d.Passwords = replay.Engine{}, s.decisions, s.activity.Live(), s.operators
 	s.bulk = console.NewBulkJobs(d)

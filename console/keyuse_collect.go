@@ -1,0 +1,444 @@
+package console
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/headgate/headgate/usage"
+)
+
+const (
+	// keyRowsPerTx bounds the rows of batches that one transaction adds up.
+	keyRowsPerTx = 10_000
+	// keySourcesKnown is how many sources of one version are told apart; the others
+	// are its rest.
+	keySourcesKnown = 200
+	// alarmEvery is how often it is told that a revoked key is still presented.
+	alarmEvery = time.Hour
+	// alarmsPerTx bounds the audit events of one transaction: the others come with the
+	// next batch.
+	alarmsPerTx = 100
+)
+
+// errMovedOn says that another console has counted the batches meanwhile.
+var errMovedOn = errors.New("another console has counted these batches")
+
+// Collect takes over everything that the feed has. It does nothing where the feed
+// carries no key uses.
+func (s *KeyUses) Collect(ctx context.Context) error {
+	feed, carries := s.d.Feed.(KeyUseFeed)
+	if !carries {
+		return nil
+	}
+	for {
+		var place string
+		err := s.d.Store.Read(ctx, func(tx Tx) (err error) {
+			place, _, err = tx.KeyUsePlace(ctx)
+			return err
+		})
+		if err != nil {
+			return fmt.Errorf("read the place of key uses: %w", err)
+		}
+		ask, cancel := context.WithTimeout(ctx, 2*time.Second)
+		bodies, next, err := feed.KeyUse(ask, place)
+		cancel()
+		if err != nil {
+			return err
+		}
+		if next == place {
+			return nil
+		}
+		if err := s.take(ctx, bodies, place, next); err != nil && !errors.Is(err, errMovedOn) {
+			return fmt.Errorf("count the use of keys: %w", err)
+		}
+	}
+}
+
+// take counts a page of the feed, in transactions of bounded size. The place moves
+// with the last of them: until then batches may be read again, and are known by
+// their numbers.
+func (s *KeyUses) take(ctx context.Context, bodies [][]byte, place, next string) error {
+	batches := s.decode(ctx, bodies)
+	now := s.redisNow(ctx)
+	for {
+		n, rows := 0, 0
+		for n < len(batches) && (n == 0 || rows+len(batches[n].Rows) <= keyRowsPerTx) {
+			rows += len(batches[n].Rows)
+			n++
+		}
+		part, to := batches[:n], place
+		if batches = batches[n:]; len(batches) == 0 {
+			to = next
+		}
+		err := s.d.Store.InTx(ctx, func(tx Tx) error {
+			in := keyIntake{d: s.d, tx: tx, now: now}
+			return in.take(ctx, part, place, to)
+		})
+		if err != nil || to == next {
+			return err
+		}
+	}
+}
+
+// decode reads batches. What is none is left out: whoever may write to the stream may
+// write nonsense.
+func (s *KeyUses) decode(ctx context.Context, bodies [][]byte) []*usage.KeyBatch {
+	batches := make([]*usage.KeyBatch, 0, len(bodies))
+	for _, body := range bodies {
+		b, err := usage.DecodeKeys(body)
+		if err != nil {
+			s.d.Log.WarnContext(ctx, "unreadable batch of key uses", "error", err)
+			continue
+		}
+		batches = append(batches, b)
+	}
+	return batches
+}
+
+// keyIntake counts some batches in one transaction.
+type keyIntake struct {
+	d   Deps
+	tx  Tx
+	now time.Time // by Redis' clock
+}
+
+func (in *keyIntake) take(ctx context.Context, batches []*usage.KeyBatch, place, to string) error {
+	at, err := in.tx.LockKeyUsePlace(ctx)
+	if err != nil {
+		return err
+	}
+	if at != place {
+		return errMovedOn
+	}
+	fresh, err := in.fresh(ctx, batches)
+	if err != nil {
+		return err
+	}
+	var since *time.Time
+	if len(fresh) > 0 {
+		first := in.clamp(fresh[0].Through)
+		since = &first
+	}
+	if err := in.tx.SetKeyUsePlace(ctx, to, since, in.now); err != nil {
+		return err
+	}
+	sums := newKeySums()
+	for _, b := range fresh {
+		for i := range b.Rows {
+			sums.add(in, &b.Rows[i])
+		}
+	}
+	return in.keep(ctx, sums)
+}
+
+// clamp is a second that a replica tells. What claims to be of the future counts as
+// now, and what is older than anything that is kept as just that old.
+func (in *keyIntake) clamp(second int64) time.Time {
+	at := time.Unix(min(second, in.now.Unix()), 0).UTC()
+	if oldest := in.now.Add(-keyHoursKept).Truncate(time.Second); at.Before(oldest) {
+		return oldest
+	}
+	return at
+}
+
+// fresh picks the batches that were not counted before, and notes how far replicas
+// have told and what of it did not arrive.
+func (in *keyIntake) fresh(ctx context.Context, batches []*usage.KeyBatch) ([]*usage.KeyBatch, error) {
+	replicas := map[string]bool{}
+	for _, b := range batches {
+		replicas[b.Replica] = true
+	}
+	if len(replicas) == 0 {
+		return nil, nil
+	}
+	list, err := in.tx.KeyUseRunsOf(ctx, slices.Sorted(maps.Keys(replicas)))
+	if err != nil {
+		return nil, err
+	}
+	runs := useRuns{}
+	for i := len(list) - 1; i >= 0; i-- { // the newest last
+		runs[list[i].Replica] = append(runs[list[i].Replica], &list[i])
+	}
+	var out []*usage.KeyBatch
+	changed := map[*KeyUseRun]bool{}
+	for _, b := range batches {
+		if run := runs.take(in, b); run != nil {
+			out, changed[run] = append(out, b), true
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(runs)) {
+		for _, run := range runs[name] {
+			if !changed[run] {
+				continue
+			}
+			if err := in.tx.PutKeyUseRun(ctx, *run); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return out, nil
+}
+
+// useRuns are the runs of replicas, the newest of each last.
+type useRuns map[string][]*KeyUseRun
+
+// take moves a run on by a batch; nil when that was taken before.
+func (u useRuns) take(in *keyIntake, b *usage.KeyBatch) *KeyUseRun {
+	known := u[b.Replica]
+	var run *KeyUseRun
+	for _, r := range known {
+		if r.Boot == b.Boot {
+			run = r
+		}
+	}
+	if run != nil && b.Seq <= run.Seq {
+		return nil
+	}
+	gap := in.gap(run, known, b)
+	if run == nil {
+		run = &KeyUseRun{Replica: b.Replica, Boot: b.Boot}
+		u[b.Replica] = append(known, run)
+	}
+	run.Seq, run.Final, run.UpdatedAt = b.Seq, b.Final, in.now
+	if through := in.clamp(b.Through); through.After(run.Through) {
+		run.Through = through
+	}
+	if gap != nil {
+		run.Missing = gap
+	}
+	return run
+}
+
+// gap is what did not arrive before a batch, or had no room in it: numbers that are
+// missing, or the end of a run that never told its last. nil: nothing that is known.
+func (in *keyIntake) gap(run *KeyUseRun, known []*KeyUseRun, b *usage.KeyBatch) *UseGap {
+	from, to := time.Time{}, in.clamp(b.From)
+	switch {
+	case run != nil && b.Seq > run.Seq+1:
+		from = run.Through
+	case run == nil && b.Seq > 1:
+		from = in.clamp(b.Started)
+	case run == nil && len(known) > 0 && !known[len(known)-1].Final:
+		from, to = known[len(known)-1].Through, in.clamp(b.Started)
+	}
+	if b.Lost > 0 {
+		to = in.clamp(max(b.Through, b.From))
+		if from.IsZero() {
+			from = in.clamp(b.From)
+		}
+	}
+	if from.IsZero() {
+		return nil
+	}
+	if to.Before(from) {
+		to = from
+	}
+	return &UseGap{Replica: b.Replica, From: from, To: to}
+}
+
+// keySums is what batches come to.
+type keySums struct {
+	sources map[KeySourceID]*KeySource
+	uses    map[string]*KeyUse
+	hours   map[keyHourID]*KeyHour
+	alarms  map[string]bool // versions that were presented while they were not accepted
+}
+
+type keyHourID struct {
+	kid  string
+	hour time.Time
+}
+
+func newKeySums() *keySums {
+	return &keySums{sources: map[KeySourceID]*KeySource{}, uses: map[string]*KeyUse{}, hours: map[keyHourID]*KeyHour{}, alarms: map[string]bool{}}
+}
+
+func (s *keySums) add(in *keyIntake, r *usage.KeyRow) {
+	one := KeySource{KID: r.KID, Network: r.Network, Agent: r.Agent, Requests: r.Requests, Limited: r.Limited, Refused: r.Refused}
+	use := s.uses[r.KID]
+	if use == nil {
+		use = &KeyUse{KID: r.KID}
+		s.uses[r.KID] = use
+	}
+	if r.LastUsed > 0 {
+		first, last := in.clamp(r.FirstUsed), in.clamp(r.LastUsed)
+		one.FirstSeen, one.LastSeen, one.UsedAt = first, last, &last
+		if use.FirstUsedAt == nil || first.Before(*use.FirstUsedAt) {
+			use.FirstUsedAt = &first
+		}
+		if use.LastUsedAt == nil || last.After(*use.LastUsedAt) {
+			use.LastUsedAt, use.LastNetwork, use.LastAgent = &last, r.Network, r.Agent
+		}
+	}
+	if r.LastRefused > 0 {
+		first, last := in.clamp(r.FirstRefused), in.clamp(r.LastRefused)
+		one.RefusedAt = &last
+		if one.UsedAt == nil || first.Before(one.FirstSeen) {
+			one.FirstSeen = first
+		}
+		if last.After(one.LastSeen) {
+			one.LastSeen = last
+		}
+		if use.RefusedAt == nil || last.After(*use.RefusedAt) {
+			use.RefusedAt, use.RefusedNetwork, use.RefusedAgent = &last, r.Network, r.Agent
+		}
+		s.alarms[r.KID] = true
+	}
+	s.addSource(one)
+	id := keyHourID{r.KID, one.LastSeen.Truncate(time.Hour)}
+	hour := s.hours[id]
+	if hour == nil {
+		hour = &KeyHour{KID: id.kid, Hour: id.hour}
+		s.hours[id] = hour
+	}
+	hour.Requests, hour.Limited, hour.Refused = hour.Requests+r.Requests, hour.Limited+r.Limited, hour.Refused+r.Refused
+}
+
+func (s *keySums) addSource(one KeySource) {
+	id := KeySourceID{one.KID, one.Network, one.Agent}
+	sum := s.sources[id]
+	if sum == nil {
+		s.sources[id] = &one
+		return
+	}
+	if one.FirstSeen.Before(sum.FirstSeen) {
+		sum.FirstSeen = one.FirstSeen
+	}
+	if one.LastSeen.After(sum.LastSeen) {
+		sum.LastSeen = one.LastSeen
+	}
+	sum.UsedAt, sum.RefusedAt = laterOf(sum.UsedAt, one.UsedAt), laterOf(sum.RefusedAt, one.RefusedAt)
+	sum.Requests, sum.Limited, sum.Refused = sum.Requests+one.Requests, sum.Limited+one.Limited, sum.Refused+one.Refused
+}
+
+// laterOf is the later of two times, of which either may be none.
+func laterOf(a, b *time.Time) *time.Time {
+	if a == nil || b != nil && b.After(*a) {
+		return b
+	}
+	return a
+}
+
+// keep writes the sums, always in the same order, and tells of revoked keys that are
+// still presented.
+func (in *keyIntake) keep(ctx context.Context, sums *keySums) error {
+	if len(sums.uses) == 0 {
+		return nil
+	}
+	sources, err := in.told(ctx, sums)
+	if err != nil {
+		return err
+	}
+	if err := in.tx.AddKeySources(ctx, sources); err != nil {
+		return err
+	}
+	uses := sorted(sums.uses, func(a, b *KeyUse) int { return cmp.Compare(a.KID, b.KID) })
+	if err := in.tx.AddKeyUses(ctx, uses); err != nil {
+		return err
+	}
+	hours := sorted(sums.hours, func(a, b *KeyHour) int { return cmp.Or(cmp.Compare(a.KID, b.KID), a.Hour.Compare(b.Hour)) })
+	if err := in.tx.AddKeyHours(ctx, hours); err != nil {
+		return err
+	}
+	var kids []string
+	var ats []time.Time
+	for _, u := range uses {
+		if u.LastUsedAt != nil {
+			kids, ats = append(kids, u.KID), append(ats, *u.LastUsedAt)
+		}
+	}
+	if len(kids) > 0 {
+		if err := in.tx.TouchKeys(ctx, kids, ats); err != nil {
+			return err
+		}
+	}
+	return in.alarm(ctx, slices.Sorted(maps.Keys(sums.alarms)))
+}
+
+func sorted[K comparable, V any](m map[K]*V, by func(a, b *V) int) []V {
+	out := make([]V, 0, len(m))
+	for _, v := range slices.SortedFunc(maps.Values(m), by) {
+		out = append(out, *v)
+	}
+	return out
+}
+
+func bySource(a, b *KeySource) int {
+	return cmp.Or(cmp.Compare(a.KID, b.KID), cmp.Compare(a.Network, b.Network), cmp.Compare(a.Agent, b.Agent))
+}
+
+// told is the sources as they are told apart: of each version keySourcesKnown at most,
+// whoever comes later belongs to its rest.
+func (in *keyIntake) told(ctx context.Context, sums *keySums) ([]KeySource, error) {
+	all := sorted(sums.sources, bySource)
+	known, err := in.tx.KnownKeySources(ctx, all)
+	if err != nil {
+		return nil, err
+	}
+	news := map[string]bool{}
+	for _, s := range all {
+		if !s.Rest() && !known[KeySourceID{s.KID, s.Network, s.Agent}] {
+			news[s.KID] = true
+		}
+	}
+	if len(news) == 0 {
+		return all, nil
+	}
+	counts, err := in.tx.CountKeySources(ctx, slices.Sorted(maps.Keys(news)))
+	if err != nil {
+		return nil, err
+	}
+	out := keySums{sources: map[KeySourceID]*KeySource{}}
+	for _, s := range all {
+		if !s.Rest() && !known[KeySourceID{s.KID, s.Network, s.Agent}] {
+			if counts[s.KID] >= keySourcesKnown {
+				s.Network, s.Agent = "", ""
+			} else {
+				counts[s.KID]++
+			}
+		}
+		out.addSource(s)
+	}
+	return sorted(out.sources, bySource), nil
+}
+
+// keyAlarmView is what the audit trail says of the use of a revoked key.
+type keyAlarmView struct {
+	Network string    `json:"network"`
+	Agent   string    `json:"agent"`
+	At      time.Time `json:"at"`
+}
+
+// alarm tells that revoked keys are still presented, of each once an hour at most. It
+// is the last thing that the transaction does.
+func (in *keyIntake) alarm(ctx context.Context, kids []string) error {
+	if len(kids) == 0 {
+		return nil
+	}
+	alarms, err := in.tx.KeyAlarms(ctx, kids, in.now.Add(-alarmEvery), alarmsPerTx)
+	if err != nil || len(alarms) == 0 {
+		return err
+	}
+	told := make([]string, 0, len(alarms))
+	for _, a := range alarms {
+		told = append(told, a.KID)
+	}
+	if err := in.tx.SetKeyAlarms(ctx, told, in.now); err != nil {
+		return err
+	}
+	for _, a := range alarms {
+		err := in.d.record(ctx, in.tx, SystemActor(), in.d.now(), event{
+			action: "key.used-revoked", object: "key", objectID: a.KID, tenantID: a.TenantID,
+			after: keyAlarmView{Network: a.Network, Agent: a.Agent, At: a.At},
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
