@@ -33,8 +33,8 @@ type FieldError struct {
 
 // Error is what services return. Public is the only text that a user sees;
 // Cause goes to the log. Detail, when set, is a StaleBase, a policy.Report, a
-// []Needed (CodeApproval), a []Confirmation, a []scenario.Result or a Draft as
-// somebody else saved it meanwhile.
+// []Needed (CodeApproval), a []Confirmation, a []scenario.Result, or a Draft or
+// Tenant as somebody else saved it meanwhile.
 type Error struct {
 	Code       Code
 	Public     string

@@ -28,7 +28,7 @@ type NewTenant struct {
 type TenantPatch struct {
 	Name, ExternalID, Plan, TimeZone, QuotaAnchor *string
 	Contacts                                      *[]string
-	// Seq refuses the change (CodeConflict) when the tenant has another sequence by
+	// Seq refuses the change (CodeConflict, with the Tenant as it is now) when the tenant has another sequence by
 	// now: somebody has changed it since it was looked at.
 	Seq    *int64
 	Reason string // for the audit trail; may be empty
@@ -105,7 +105,7 @@ func (s *Tenants) Update(ctx context.Context, actor Actor, id string, in TenantP
 			return err
 		}
 		if in.Seq != nil && *in.Seq != before.Seq {
-			return conflict("Somebody has changed the tenant since. Look at it again.")
+			return &Error{Code: CodeConflict, Public: "Somebody has changed the tenant since. Look at it again.", Detail: before}
 		}
 		if t, err = patched(before, in); err != nil {
 			return err

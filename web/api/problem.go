@@ -38,6 +38,7 @@ type Problem struct {
 	TestResults   []scenario.Result      `json:"test_results,omitempty" doc:"On tests-failed: how each test went"`
 	Draft         *Draft                 `json:"draft,omitempty" doc:"On stale-draft: the draft as it is stored now"`
 	DraftETag     string                 `json:"draft_etag,omitempty" doc:"ETag of that draft"`
+	Tenant        *Tenant                `json:"tenant,omitempty" doc:"On stale-tenant: the tenant as it is now"`
 
 	Earlier json.RawMessage `json:"earlier,omitempty" doc:"On a repeated idempotency key: what the first request made, without secrets"`
 
@@ -180,6 +181,10 @@ func (p *Problem) detail(ce *console.Error) bool {
 	case []scenario.Result:
 		p.TestResults = d
 		p.name(codeTestsFailed)
+	case console.Tenant:
+		p.Tenant = new(tenantOf(d))
+		p.Status, p.Title = http.StatusPreconditionFailed, http.StatusText(http.StatusPreconditionFailed)
+		p.name(codeStaleTenant)
 	case console.Draft:
 		p.Draft, p.DraftETag = new(draftOf(d)), d.ETag
 		p.Status, p.Title = http.StatusPreconditionFailed, http.StatusText(http.StatusPreconditionFailed)
@@ -196,6 +201,7 @@ const (
 	codeConfirm       = "confirmation-required"
 	codeStaleBase     = "stale-base"
 	codeStaleDraft    = "stale-draft"
+	codeStaleTenant   = "stale-tenant"
 )
 
 // PolicyProblems are problems as the API tells them; never nil.

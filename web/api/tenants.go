@@ -3,6 +3,8 @@ package api
 import (
 	"context"
 	"net/http"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/headgate/headgate/console"
@@ -18,13 +20,25 @@ type Tenant struct {
 	TimeZone   string    `json:"time_zone"`
 	Status     string    `json:"status" enum:"active,suspended,deleted"`
 	Reason     string    `json:"reason,omitempty" doc:"Why it is suspended"`
+	Anchor     string    `json:"quota_anchor,omitempty" doc:"The date that anniversaries of a quota count from" example:"2026-01-31"`
+	Contacts   []string  `json:"contacts,omitempty" doc:"E-mail addresses, with names or without"`
 	CreatedAt  time.Time `json:"created_at"`
 	UpdatedAt  time.Time `json:"updated_at"`
 }
 
 func tenantOf(t console.Tenant) Tenant {
 	return Tenant{ID: t.ID, Name: t.Name, ExternalID: t.ExternalID, Plan: t.Plan, TimeZone: t.TimeZone, Status: string(t.State),
-		Reason: t.Reason, CreatedAt: t.CreatedAt, UpdatedAt: t.UpdatedAt}
+		Reason: t.Reason, Anchor: t.QuotaAnchor, Contacts: t.Contacts, CreatedAt: t.CreatedAt, UpdatedAt: t.UpdatedAt}
+}
+
+// tenantOut is a tenant with its ETag.
+type tenantOut struct {
+	ETag string `header:"ETag"`
+	Body Tenant
+}
+
+func tenantShown(t console.Tenant) *tenantOut {
+	return &tenantOut{ETag: quoted(strconv.FormatInt(t.Seq, 10)), Body: tenantOf(t)}
 }
 
 // Paging is how lists are asked for, page by page.
@@ -94,12 +108,17 @@ type (
 		Q      string `query:"q" maxLength:"200" doc:"Part of a name, or a whole id or external id"`
 		Plan   string `query:"plan" maxLength:"63"`
 		Status string `query:"status" enum:"active,suspended,deleted"`
+		Own    bool   `query:"with_overrides" doc:"Only those with overrides or boosts"`
+		Sort   string `query:"sort" enum:"newest,name" doc:"newest when left out; by name leaves deleted ones out"`
 	}
 	newTenant struct {
 		Name       string `json:"name" maxLength:"200"`
 		Plan       string `json:"plan" maxLength:"63"`
 		ExternalID string `json:"external_id,omitempty" maxLength:"200"`
 		TimeZone   string `json:"time_zone,omitempty" maxLength:"64" doc:"IANA name; UTC when left out"`
+
+		Anchor   string   `json:"quota_anchor,omitempty" maxLength:"10" doc:"The date that anniversaries of a quota count from; the calendar's when left out" example:"2026-01-31"`
+		Contacts []string `json:"contacts,omitempty" maxItems:"10" doc:"E-mail addresses, with names or without"`
 	}
 	tenantCreateIn struct {
 		Repeatable
@@ -110,10 +129,15 @@ type (
 		Plan       *string `json:"plan,omitempty" maxLength:"63"`
 		ExternalID *string `json:"external_id,omitempty" maxLength:"200"`
 		TimeZone   *string `json:"time_zone,omitempty" maxLength:"64"`
+
+		Anchor   *string   `json:"quota_anchor,omitempty" maxLength:"10" doc:"Empty takes it away"`
+		Contacts *[]string `json:"contacts,omitempty" maxItems:"10" doc:"All of them; empty takes them away"`
+		Reason   string    `json:"reason,omitempty" maxLength:"500" doc:"Why; kept in the audit trail"`
 	}
 	tenantPatchIn struct {
 		TenantPath
-		Body tenantPatch
+		IfMatch string `header:"If-Match" maxLength:"40" doc:"The tenant's ETag as it was read: 412 when it has changed since. Without it the last one wins"`
+		Body    tenantPatch
 	}
 	tenantActIn struct {
 		TenantPath
@@ -135,47 +159,59 @@ func (a *API) registerTenants() {
 	register(a, op{id: "list-tenants", method: "GET", path: "/tenants", summary: "List tenants", perm: console.PermView}, a.listTenants)
 	register(a, op{id: "create-tenant", method: "POST", path: "/tenants", summary: "Create a tenant", perm: console.PermManageTenants, status: 201, errors: []int{409}}, a.createTenant)
 	register(a, op{id: "get-tenant", method: "GET", path: "/tenants/{tenant}", summary: "Get a tenant", perm: console.PermView, errors: []int{404}}, a.getTenant)
-	register(a, op{id: "update-tenant", method: "PATCH", path: "/tenants/{tenant}", summary: "Change a tenant", perm: console.PermManageTenants, errors: []int{404, 409}}, a.updateTenant)
+	register(a, op{id: "update-tenant", method: "PATCH", path: "/tenants/{tenant}", summary: "Change a tenant", perm: console.PermManageTenants, errors: []int{404, 409, 412}}, a.updateTenant)
 	register(a, op{id: "delete-tenant", method: "DELETE", path: "/tenants/{tenant}", summary: "Delete a tenant; its keys are refused", perm: console.PermManageTenants, errors: []int{404, 409}}, a.deleteTenant)
 	register(a, op{id: "suspend-tenant", method: "POST", path: "/tenants/{tenant}/suspend", summary: "Refuse a tenant's requests", perm: console.PermManageTenants, errors: []int{404, 409}}, a.suspendTenant)
 	register(a, op{id: "resume-tenant", method: "POST", path: "/tenants/{tenant}/resume", summary: "Let a suspended tenant in again", perm: console.PermManageTenants, errors: []int{404, 409}}, a.resumeTenant)
 }
 
 func (a *API) listTenants(ctx context.Context, in *tenantListIn) (*Body[List[Tenant]], error) {
-	items, next, err := a.Tenants.List(ctx, console.TenantQuery{Q: in.Q, Plan: in.Plan, State: policy.TenantState(in.Status), Page: in.page()})
+	q := console.TenantQuery{Q: in.Q, Plan: in.Plan, State: policy.TenantState(in.Status), WithOverrides: in.Own, Page: in.page()}
+	if in.Sort == "name" {
+		q.Sort = console.SortName
+	}
+	items, next, err := a.Tenants.List(ctx, q)
 	if err != nil {
 		return nil, err
 	}
 	return &Body[List[Tenant]]{listOf(items, next, tenantOf)}, nil
 }
 
-func (a *API) createTenant(ctx context.Context, in *tenantCreateIn) (*Body[Tenant], error) {
-	same := func(b *Body[Tenant]) any { return b }
-	return once(ctx, a, "tenants.create", in.Repeatable, in.Body, false, same, func() (*Body[Tenant], error) {
+func (a *API) createTenant(ctx context.Context, in *tenantCreateIn) (*tenantOut, error) {
+	same := func(b *tenantOut) any { return b }
+	return once(ctx, a, "tenants.create", in.Repeatable, in.Body, false, same, func() (*tenantOut, error) {
 		t, err := a.Tenants.Create(ctx, actorOf(ctx), console.NewTenant{Name: in.Body.Name, Plan: in.Body.Plan,
-			ExternalID: in.Body.ExternalID, TimeZone: in.Body.TimeZone})
+			ExternalID: in.Body.ExternalID, TimeZone: in.Body.TimeZone, QuotaAnchor: in.Body.Anchor, Contacts: in.Body.Contacts})
 		if err != nil {
 			return nil, err
 		}
-		return &Body[Tenant]{tenantOf(t)}, nil
+		return tenantShown(t), nil
 	})
 }
 
-func (a *API) getTenant(ctx context.Context, in *TenantPath) (*Body[Tenant], error) {
+func (a *API) getTenant(ctx context.Context, in *TenantPath) (*tenantOut, error) {
 	t, err := a.Tenants.Get(ctx, in.Tenant)
 	if err != nil {
 		return nil, err
 	}
-	return &Body[Tenant]{tenantOf(t)}, nil
+	return tenantShown(t), nil
 }
 
-func (a *API) updateTenant(ctx context.Context, in *tenantPatchIn) (*Body[Tenant], error) {
-	t, err := a.Tenants.Update(ctx, actorOf(ctx), in.Tenant, console.TenantPatch{Name: in.Body.Name, Plan: in.Body.Plan,
-		ExternalID: in.Body.ExternalID, TimeZone: in.Body.TimeZone})
+func (a *API) updateTenant(ctx context.Context, in *tenantPatchIn) (*tenantOut, error) {
+	patch := console.TenantPatch{Name: in.Body.Name, Plan: in.Body.Plan, ExternalID: in.Body.ExternalID, TimeZone: in.Body.TimeZone,
+		QuotaAnchor: in.Body.Anchor, Contacts: in.Body.Contacts, Reason: in.Body.Reason}
+	if in.IfMatch != "" && in.IfMatch != "*" {
+		seq, err := strconv.ParseInt(strings.Trim(strings.TrimPrefix(in.IfMatch, "W/"), `"`), 10, 64)
+		if err != nil {
+			seq = -1 // no ETag of a tenant: it matches none
+		}
+		patch.Seq = &seq
+	}
+	t, err := a.Tenants.Update(ctx, actorOf(ctx), in.Tenant, patch)
 	if err != nil {
 		return nil, err
 	}
-	return &Body[Tenant]{tenantOf(t)}, nil
+	return tenantShown(t), nil
 }
 
 func (a *API) deleteTenant(ctx context.Context, in *tenantDeleteIn) (*Body[tenantAct], error) {
