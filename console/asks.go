@@ -32,16 +32,7 @@ func (s *Asks) Ask(ctx context.Context, actor Actor, in NewAsk) (Ask, error) {
 	if err := s.keep(ctx, actor, in, &a); err != nil {
 		return Ask{}, err
 	}
-	if a.State != AskGranted {
-		return a, nil
-	}
-	// The place in the month's number is taken; now the boost. When it cannot be
-	// given, an operator decides.
-	boost := NewBoost{Limit: a.Limit, FactorMilli: a.Factor, For: in.For, Reason: "asked for: " + a.Why}
-	if _, err := s.overrides.Boost(ctx, SystemActor(), a.TenantID, boost); err != nil {
-		s.d.Log.WarnContext(ctx, "an ask could not be granted by rule", "ask", a.ID, "error", err)
-		return s.reopen(ctx, a)
-	}
+	s.d.Nudge()
 	return a, nil
 }
 
@@ -78,14 +69,12 @@ func (s *Asks) wish(ctx context.Context, actor Actor, in NewAsk, now time.Time) 
 	return a, err
 }
 
-// keep stores an ask, granted when the rules say so. The tenant is locked, so
-// that of several at the same time no more are granted than may be.
+// keep stores an ask and, when the rules say so, grants it. The tenant is locked,
+// so that of several at the same time no more are granted than may be.
 func (s *Asks) keep(ctx context.Context, actor Actor, in NewAsk, a *Ask) error {
-	_, last, err := s.liveBoost(ctx, a.TenantID, a.Limit)
-	if err != nil {
-		return err
-	}
+	asked := *a
 	return s.d.Store.InTx(ctx, func(tx Tx) error {
+		*a = asked // of a transaction that is repeated
 		t, err := tx.LockTenant(ctx, a.TenantID)
 		if err != nil {
 			return err
@@ -98,10 +87,12 @@ func (s *Asks) keep(ctx context.Context, actor Actor, in NewAsk, a *Ask) error {
 		if err != nil {
 			return err
 		}
-		if rules.grants(in, byRule) && !last {
-			at := a.CreatedAt
-			a.State, a.DecidedBy, a.DecidedAt, a.Answer = AskGranted, AskByRule, &at, "Granted at once: it is small and ends by itself."
-		} else if open >= MaxOpenAsks {
+		if rules.grants(in, byRule) {
+			if err := s.grantByRule(ctx, tx, rules, in, a); err != nil {
+				return err
+			}
+		}
+		if a.State == AskOpen && open >= MaxOpenAsks {
 			return conflict(fmt.Sprintf("%d wishes of yours wait for an answer already.", open))
 		}
 		if err := tx.InsertAsk(ctx, *a); err != nil {
@@ -113,38 +104,43 @@ func (s *Asks) keep(ctx context.Context, actor Actor, in NewAsk, a *Ask) error {
 	})
 }
 
-// grants reports whether the rules grant a wish at once.
-func (r PortalRules) grants(in NewAsk, already int64) bool {
-	return r.AskFactor > 0 && in.FactorMilli <= r.AskFactor && in.For > 0 && in.For <= time.Duration(r.AskDays)*24*time.Hour && already < int64(r.AskMonthly)
+// grantByRule gives the boost. What it may not give waits for an operator: a
+// boost in the place of one that there is could be the smaller or shorter one.
+func (s *Asks) grantByRule(ctx context.Context, tx Tx, rules PortalRules, in NewAsk, a *Ask) error {
+	if _, has, err := boostOf(ctx, tx, a.TenantID, a.Limit, a.CreatedAt); err != nil || has {
+		return err
+	}
+	caps := boostCaps{factor: rules.AskFactor, length: time.Duration(rules.AskDays) * 24 * time.Hour}
+	_, err := s.overrides.boostIn(ctx, tx, SystemActor(), a.TenantID, NewBoost{Limit: a.Limit, FactorMilli: a.Factor, For: in.For, Reason: "asked for: " + a.Why}, caps)
+	switch CodeOf(err) {
+	case "":
+		at := a.CreatedAt
+		a.State, a.DecidedBy, a.DecidedAt, a.Answer = AskGranted, AskByRule, &at, "Granted at once: it is small and ends by itself."
+		return nil
+	case CodeInvalid, CodeConflict, CodeForbidden:
+		s.d.Log.InfoContext(ctx, "an ask was not granted by rule", "ask", a.ID, "error", err)
+		return nil
+	}
+	return err
 }
 
-// liveBoost is the boost that a limit has now. A rule gives none in its place: it
-// may be the larger one.
-func (s *Asks) liveBoost(ctx context.Context, tenantID, limit string) (TenantOverride, bool, error) {
-	limits, err := s.overrides.Effective(ctx, tenantID)
+// boostOf is the boost that a limit has now.
+func boostOf(ctx context.Context, tx Tx, tenantID, limit string, now time.Time) (TenantOverride, bool, error) {
+	open, err := tx.OpenOverrides(ctx, []string{tenantID})
 	if err != nil {
 		return TenantOverride{}, false, err
 	}
-	for _, o := range limits.Live {
-		if o.Limit == limit && o.IsBoost() {
+	for _, o := range open {
+		if o.Limit == limit && o.IsBoost() && o.Live(now) {
 			return o, true, nil
 		}
 	}
 	return TenantOverride{}, false, nil
 }
 
-func (s *Asks) reopen(ctx context.Context, a Ask) (Ask, error) {
-	a.State, a.DecidedBy, a.DecidedAt, a.Answer = AskOpen, "", nil, ""
-	err := s.d.Store.InTx(ctx, func(tx Tx) error {
-		if _, err := tx.LockAsk(ctx, a.ID); err != nil {
-			return err
-		}
-		if err := tx.UpdateAsk(ctx, a); err != nil {
-			return err
-		}
-		return s.d.record(ctx, tx, SystemActor(), s.d.now(), event{action: "ask.reopen", object: "ask", objectID: a.ID, tenantID: a.TenantID, after: viewAsk(a)})
-	})
-	return a, err
+// grants reports whether the rules grant a wish at once.
+func (r PortalRules) grants(in NewAsk, already int64) bool {
+	return r.AskFactor > 0 && in.FactorMilli <= r.AskFactor && in.For > 0 && in.For <= time.Duration(r.AskDays)*24*time.Hour && already < int64(r.AskMonthly)
 }
 
 // List returns asks, the newest first, at most 500: of one tenant, or of all
@@ -167,28 +163,30 @@ func (s *Asks) Grant(ctx context.Context, actor Actor, id, answer string, boost 
 	if err := actor.need(PermManageTenants); err != nil {
 		return Ask{}, err
 	}
-	a, err := s.decide(ctx, actor, id, AskGranted, answer)
-	if err != nil || !boost {
-		return a, err
-	}
-	length := MaxBoostFor
-	if a.Until != nil {
-		length = min(a.Until.Sub(s.d.now()), MaxBoostFor)
-	}
-	had, has, err := s.liveBoost(ctx, a.TenantID, a.Limit)
-	if err == nil && has && (had.FactorMilli > a.Factor || had.ExpiresAt != nil && had.ExpiresAt.After(s.d.now().Add(length))) {
-		err = conflict("The tenant has a boost of this limit that is larger or lasts longer. It stays; nothing was granted.")
-	}
-	if err == nil {
-		_, err = s.overrides.Boost(ctx, actor, a.TenantID, NewBoost{Limit: a.Limit, FactorMilli: a.Factor, For: max(length, MinBoostFor), Reason: "asked for: " + a.Why})
-	}
+	caps, err := boostCapsOf(actor)
 	if err != nil {
-		if _, again := s.reopen(ctx, a); again != nil {
-			s.d.Log.ErrorContext(ctx, "an ask counts as granted although its boost failed", "ask", a.ID, "error", again)
-		}
 		return Ask{}, err
 	}
-	return a, nil
+	a, err := s.decide(ctx, actor, id, AskGranted, answer, func(tx Tx, a Ask, now time.Time) error {
+		if !boost {
+			return nil
+		}
+		length := MaxBoostFor
+		if a.Until != nil {
+			length = max(min(a.Until.Sub(now), MaxBoostFor), MinBoostFor)
+		}
+		had, has, err := boostOf(ctx, tx, a.TenantID, a.Limit, now)
+		if err != nil {
+			return err
+		}
+		if has && (had.FactorMilli > a.Factor || had.ExpiresAt != nil && had.ExpiresAt.After(now.Add(length))) {
+			return conflict("The tenant has a boost of this limit that is larger or lasts longer. It stays, and nothing was granted.")
+		}
+		_, err = s.overrides.boostIn(ctx, tx, actor, a.TenantID, NewBoost{Limit: a.Limit, FactorMilli: a.Factor, For: length, Reason: "asked for: " + a.Why}, caps)
+		return err
+	})
+	s.d.Nudge()
+	return a, err
 }
 
 // Refuse says no; answer is shown to the tenant.
@@ -196,10 +194,10 @@ func (s *Asks) Refuse(ctx context.Context, actor Actor, id, answer string) (Ask,
 	if err := actor.need(PermManageTenants); err != nil {
 		return Ask{}, err
 	}
-	return s.decide(ctx, actor, id, AskRefused, answer)
+	return s.decide(ctx, actor, id, AskRefused, answer, func(Tx, Ask, time.Time) error { return nil })
 }
 
-func (s *Asks) decide(ctx context.Context, actor Actor, id string, state AskState, answer string) (a Ask, err error) {
+func (s *Asks) decide(ctx context.Context, actor Actor, id string, state AskState, answer string, do func(Tx, Ask, time.Time) error) (a Ask, err error) {
 	var p problems
 	if answer = p.text("answer", answer, maxReason, state == AskRefused); p.err() != nil {
 		return Ask{}, p.err()
@@ -213,6 +211,9 @@ func (s *Asks) decide(ctx context.Context, actor Actor, id string, state AskStat
 			return conflict("It was " + string(before.State) + " already.")
 		}
 		now := s.d.now()
+		if err := do(tx, before, now); err != nil {
+			return err
+		}
 		a = before
 		a.State, a.DecidedBy, a.DecidedAt, a.Answer = state, actor.Name, &now, answer
 		if err := tx.UpdateAsk(ctx, a); err != nil {

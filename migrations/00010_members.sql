@@ -142,9 +142,8 @@ BEGIN
     BEGIN
       EXECUTE format('GRANT headgate_portal TO %I', current_user);
     EXCEPTION WHEN insufficient_privilege OR undefined_object THEN
-      RAISE EXCEPTION 'tenants'' pages read as the role headgate_portal, which % cannot make or become', current_user USING
-        ERRCODE = 'insufficient_privilege',
-        HINT = format('As a superuser run: CREATE ROLE headgate_portal NOLOGIN; GRANT headgate_portal TO %I; then migrate again. If the role exists, the second line is enough.', current_user);
+      RAISE EXCEPTION 'tenants'' pages read as the role headgate_portal, which % can neither make nor become; as a superuser run: CREATE ROLE headgate_portal NOLOGIN; GRANT headgate_portal TO %; (if the role exists, the second is enough) and migrate again',
+        current_user, quote_ident(current_user) USING ERRCODE = 'insufficient_privilege';
     END;
   END;
 END $$;

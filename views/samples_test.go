@@ -167,15 +167,6 @@ func pages() map[string]templ.Component {
 		{Route: "login", Mode: "closed", Text: "Everything is refused with 503.", Bound: "0"},
 		{Route: "report", Mode: "open", Text: "Each gateway admits 200/minute, burst 200, to each subject.", Bound: "1 200"},
 		{Route: hostile, Mode: "open", Text: "Everything is admitted and counted.", Bound: "no bound", Danger: true}}}
-	held := []views.HeldRow{{ID: "plan.requests", Applies: "every route", Per: "tenant", Counts: "each request is one", Value: "×2: 18000/minute, burst 1000", Shadow: true, Peak: "412/min, 38 min seen",
-		BoostURL: "/tenants/ten_a/boost?limit=plan.requests", SetURL: "/tenants/ten_a/override?limit=plan.requests",
-		Steps: []views.LimitStepRow{{Source: "plan pro", Text: "6000/minute, burst 500"}, {Source: "override", Text: "9000/minute, burst 500", Reason: hostile, By: hostile}, {Source: "boost", Text: "×2: 18000/minute, burst 1000", Until: noon.Add(time.Hour)}}},
-		{ID: "plan.quota", Applies: "route " + hostile, Per: hostile, Value: ui.Unknown, Peak: ui.Unknown, Steps: []views.LimitStepRow{{Source: "plan pro", Text: "20 000 a month"}}}}
-	own := []views.OverrideRow{{ID: "ovr_1", Limit: "plan.requests", Tenant: hostile, TenantURL: ui.TenantURL("ten_a", "overrides"), Plan: hostile, Kind: "boost", Base: "6000/minute", Value: "×2: 12000/minute", Reason: hostile, By: hostile, Created: at("11:00:00"), Expires: noon.Add(time.Hour), Peak: "412/min", CanAct: true},
-		{ID: "ovr_2", Limit: "route:gone.x", Tenant: "Acme", TenantURL: ui.TenantURL("ten_a", "overrides"), Kind: "override", Value: "0", WithoutEffect: true, Peak: "–"}}
-	ended := []views.OverrideRow{{ID: "ovr_3", Tenant: "Acme", TenantURL: ui.TenantURL("ten_a", "overrides"), Limit: "plan.requests", Kind: "override", Value: "10/minute", Ended: at("09:00:00"), EndedBy: "headgate", EndReason: hostile, Peak: "–"}}
-	ownFailed := own[0]
-	ownFailed.Act, ownFailed.Problem, ownFailed.Kept = "end", "Say why.", hostile
 	summary := func(h views.TenantHeadProps, v string, l []views.HeldRow, u views.UsageLiveProps) templ.Component {
 		return views.TenantSummary(views.TenantSummaryProps{Head: h, Version: v, Limits: l, Usage: u,
 			Deletion: &views.TenantDeletion{Effect: "3 keys will be refused.", Name: hostile, NameError: "This is not the tenant's name.", Reason: hostile, Open: true}})
@@ -185,6 +176,19 @@ func pages() map[string]templ.Component {
 	rot := rotation("overlap")
 	key := views.KeyPageProps{Frame: frame("Key", "/keys/0123456789AB", good), Now: noon, Key: keys(hostile)[0], Scopes: []string{"read", hostile}, Versions: keys("backend"), CanRotate: true, RotateURL: ui.CredentialURL("crd_1", "rotate"), UseEffect: "How much it is used is unknown now.", UseAge: "use is unknown", Sources: []views.SourceRow{{Network: "192.0.2.0/24", Agent: hostile, First: at("08:00:00"), Last: at("11:59:00"), Requests: "12", Refused: "0"}},
 		Timeline: views.TimelineProps{From: at("07:00:00"), To: noon, Lives: []views.LifeProps{{KID: "0123456789AB", Words: "active", Start: at("11:00:00"), End: noon}, {KID: "ZZ23456789AB", Words: "retiring", Start: at("07:00:00"), Retiring: at("11:00:00"), End: noon}}}, AuditURL: "/tenants/ten_a/audit"}
+	held := []views.HeldRow{{ID: "plan.requests", Applies: "every route", Per: "tenant", Counts: "each request is one", Value: "×2: 18000/minute, burst 1000", Shadow: true, Peak: "412/min, 38 min seen",
+		BoostURL: "/tenants/ten_a/boost?limit=plan.requests", SetURL: "/tenants/ten_a/override?limit=plan.requests",
+		Steps: []views.LimitStepRow{{Source: "plan pro", Text: "6000/minute, burst 500"}, {Source: "override", Text: "9000/minute, burst 500", Reason: hostile, By: hostile}, {Source: "boost", Text: "×2: 18000/minute, burst 1000", Until: noon.Add(time.Hour)}}},
+		{ID: "plan.quota", Applies: "route " + hostile, Per: hostile, Value: ui.Unknown, Peak: ui.Unknown, Steps: []views.LimitStepRow{{Source: "plan pro", Text: "20 000 a month"}}}}
+	own := []views.OverrideRow{{ID: "ovr_1", Limit: "plan.requests", Tenant: hostile, TenantURL: ui.TenantURL("ten_a", "overrides"), Plan: hostile, Kind: "boost", Base: "6000/minute", Value: "×2: 12000/minute", Reason: hostile, By: hostile, Created: at("11:00:00"), Expires: noon.Add(time.Hour), Peak: "412/min", CanAct: true},
+		{ID: "ovr_2", Limit: "route:gone.x", Tenant: "Acme", TenantURL: ui.TenantURL("ten_a", "overrides"), Kind: "override", Value: "0", WithoutEffect: true, Peak: "–"}}
+	ended := []views.OverrideRow{{ID: "ovr_3", Tenant: "Acme", TenantURL: ui.TenantURL("ten_a", "overrides"), Limit: "plan.requests", Kind: "override", Value: "10/minute", Ended: at("09:00:00"), EndedBy: "headgate", EndReason: hostile, Peak: "–"}}
+	cases := []views.LeakCaseRow{{ID: "lek_1", KID: "0123456789AB", Tenant: hostile, TenantURL: ui.TenantURL("ten_a", "keys"), State: "open", Source: hostile, Kind: hostile, URL: hostile, Note: hostile, Found: at("11:00:00"), Reports: "reported 3 times", CanDismiss: true, Problem: "Say why.", Kept: hostile},
+		{ID: "lek_2", KID: "AA23456789AB", Tenant: "Acme", TenantURL: ui.TenantURL("ten_a", "keys"), State: "contained", Source: "console", Done: "revoked and replaced", ClosedBy: hostile, Found: at("07:00:00")}}
+	found := []views.LeakFound{{Key: keys(hostile)[0], Ours: true, Masked: "hg_live_0123456789AB_…", Sources: key.Sources, Cases: cases, Effect: "It is refused.", Form: failed()},
+		{Key: keys("backend")[2], Ours: true, Masked: "hg_live_AA23456789AB_…", Form: filled(nil)}, {Masked: "hg_test_000000000000_…", Form: filled(nil)}}
+	ownFailed := own[0]
+	ownFailed.Act, ownFailed.Problem, ownFailed.Kept = "end", "Say why.", hostile
 	keyFailed := key
 	keyFailed.Act, keyFailed.Problem, keyFailed.Reason = "revoke", "Choose a reason.", ""
 	rotPage := views.RotationPageProps{Frame: frame("Rotation", "/rotations/rot_1", good), Now: noon, Rotation: rot, Masked: "hg_live_ZZ23456789AB_…", NewMasked: "hg_live_0123456789AB_…", Extended: 1, CanAct: true, Extends: plans, By: "24h",
@@ -196,24 +200,36 @@ func pages() map[string]templ.Component {
 	rotFailed.Act, rotFailed.Problem, rotFailed.Reason = "end", "Say why.", hostile
 	secret := views.SecretProps{Frame: frame("Key issued", "/tenants/ten_a/keys", good), Title: "Key issued", Secret: "hg_live_0123456789AB_abcdefghijklmnopqrstuvwxyz0123450mwVJp", KID: "0123456789AB", TenantName: hostile, Credential: hostile, Environment: "live",
 		Converged: "accepted on 3 of 3 gateways after 0.1 s", ConvergedOK: true, HeaderName: "Authorization", HeaderValue: "Bearer hg_live_0123456789AB_abcdefghijklmnopqrstuvwxyz0123450mwVJp", Next: ui.TenantURL("ten_a", "keys"), NextLabel: "I have copied it", Overlap: "The old key works until 2026-12-07."}
-	self := views.SelfProps{Environment: "production", Now: noon, TenantName: "Acme Analytics", Operator: "ops@example.com", Back: ui.TenantURL("ten_a", ""), Sentence: views.SelfNow{Kind: "warn", Text: "412 of 1 600 requests in the last minute were refused (26 %).", More: "Most of them by the limit route:report.reports."},
-		Usage: usageLive(true), Keys: keys("backend"), Limits: limits(), Version: "v42", Header: "Authorization: Bearer YOUR_KEY"}
-	selfEmpty := self
-	selfEmpty.TenantName, selfEmpty.Keys, selfEmpty.Limits, selfEmpty.Version, selfEmpty.Usage = hostile, nil, nil, "", emptyUsage
 	block := views.CredentialBlock{ID: "crd_1", Name: hostile, Environment: "live", Scopes: "read write", Versions: keys("backend"), Rotation: &rot}
 
 	return map[string]templ.Component{
-		"overview-full":     views.Overview(views.OverviewProps{Frame: frame("Overview", "/overview", good), Live: overview("Northwind Freight")}),
-		"overview-empty":    views.Overview(views.OverviewProps{Frame: frame("Overview", "/overview", ui.Facts{Now: noon}), Live: nothing}),
-		"overview-broken":   views.Overview(views.OverviewProps{Frame: frame("Overview", "/overview", bad), Live: overview(hostile)}),
-		"tenants-full":      views.TenantList(views.TenantListProps{Frame: frame("Tenants", "/tenants", good), Now: noon, Plans: plans, LiveAge: "live, not the record · 2 s ago", Rows: rows, Pager: pager, CanManage: true}),
-		"tenants-empty":     views.TenantList(views.TenantListProps{Frame: frame("Tenants", "/tenants", good), Now: noon, Plans: plans, CanManage: true}),
-		"tenants-filtered":  views.TenantList(views.TenantListProps{Frame: frame("Tenants", "/tenants", good), Now: noon, Plans: plans, Q: hostile, Filtered: true}),
-		"tenant-new":        views.TenantForm(views.TenantFormProps{Frame: frame("New tenant", "/tenants/new", good), Form: filled(nil), Title: "New tenant", Action: "/tenants", Button: "Make tenant", Back: "/tenants", Plans: plans, NoPlans: true, Token: "ABCDEFGHIJKLMNOPQRST"}),
-		"tenant-failed":     views.TenantForm(views.TenantFormProps{Frame: frame("New tenant", "/tenants/new", good), Form: failed(), Title: "Edit " + hostile, Action: "/tenants", Button: "Save", Back: "/tenants", Plans: plans}),
-		"tenant-summary":    summary(head("", "active", "Acme Analytics", good), "v42", held, usageLive(false)),
-		"tenant-suspended":  summary(head("", "suspended", hostile, good), "v42", nil, emptyUsage),
-		"tenant-broken":     summary(missing, "", nil, emptyUsage),
+		"overview-full":    views.Overview(views.OverviewProps{Frame: frame("Overview", "/overview", good), Live: overview("Northwind Freight")}),
+		"overview-empty":   views.Overview(views.OverviewProps{Frame: frame("Overview", "/overview", ui.Facts{Now: noon}), Live: nothing}),
+		"overview-broken":  views.Overview(views.OverviewProps{Frame: frame("Overview", "/overview", bad), Live: overview(hostile)}),
+		"tenants-full":     views.TenantList(views.TenantListProps{Frame: frame("Tenants", "/tenants", good), Now: noon, Plans: plans, LiveAge: "live, not the record · 2 s ago", Rows: rows, Pager: pager, CanManage: true}),
+		"tenants-empty":    views.TenantList(views.TenantListProps{Frame: frame("Tenants", "/tenants", good), Now: noon, Plans: plans, CanManage: true}),
+		"tenants-filtered": views.TenantList(views.TenantListProps{Frame: frame("Tenants", "/tenants", good), Now: noon, Plans: plans, Q: hostile, Filtered: true}),
+		"tenant-new":       views.TenantForm(views.TenantFormProps{Frame: frame("New tenant", "/tenants/new", good), Form: filled(nil), Title: "New tenant", Action: "/tenants", Button: "Make tenant", Back: "/tenants", Plans: plans, NoPlans: true, Token: "ABCDEFGHIJKLMNOPQRST"}),
+		"tenant-failed":    views.TenantForm(views.TenantFormProps{Frame: frame("New tenant", "/tenants/new", good), Form: failed(), Title: "Edit " + hostile, Action: "/tenants", Button: "Save", Back: "/tenants", Plans: plans}),
+		"tenant-summary":   summary(head("", "active", "Acme Analytics", good), "v42", held, usageLive(false)),
+		"tenant-suspended": summary(head("", "suspended", hostile, good), "v42", nil, emptyUsage),
+		"tenant-broken":    summary(missing, "", nil, emptyUsage),
+		"leaks":            views.LeakPage(views.LeakPageProps{Frame: frame("Leaks", "/leaks", good), Now: noon, Tabs: []ui.Tab{{Label: "All", URL: "/leaks", Current: true}}, Cases: cases, Pager: pager, CanManage: true}),
+		"leaks-none":       views.LeakPage(views.LeakPageProps{Frame: frame("Leaks", "/leaks", good), Now: noon, Asked: true, None: "There is no key in this text.", Problem: "Paste a text."}),
+		"leaks-found":      views.LeakPage(views.LeakPageProps{Frame: frame("Leaks", "/leaks", good), Now: noon, Asked: true, UseAge: "use known up to 12 s ago", Found: found, CanManage: true}),
+		"bulk":             views.BulkList(views.BulkListProps{Frame: frame("Bulk jobs", "/bulk", good), Now: noon, Kinds: plans, Rows: []views.BulkRow{{ID: "blk_1", Title: "Import keys", Name: hostile, State: "running", Progress: "312 of 400 rows done", Author: hostile, Created: at("11:00:00")}}, Pager: pager, CanManage: true}),
+		"bulk-empty":       views.BulkList(views.BulkListProps{Frame: frame("Bulk jobs", "/bulk", good), Now: noon, Kinds: plans, CanManage: true}),
+		"bulk-choose":      views.BulkForm(views.BulkFormProps{Frame: frame("New", "/bulk/new", good), Form: filled(nil), Kinds: []views.BulkKindCard{{Kind: "import-keys", Title: "Import keys", Text: hostile}}}),
+		"bulk-import":      views.BulkForm(views.BulkFormProps{Frame: frame("New", "/bulk/new", good), Form: failed(), Kind: "import-keys", Title: "Import keys", Imports: true, Columns: "Columns: kid.", Token: "ABCDEFGHIJKLMNOPQRST"}),
+		"bulk-unused":      views.BulkForm(views.BulkFormProps{Frame: frame("New", "/bulk/new", good), Form: failed(), Kind: "revoke-unused", Title: "Revoke unused keys", Plans: plans}),
+		"bulk-expiry":      views.BulkForm(views.BulkFormProps{Frame: frame("New", "/bulk/new", good), Form: failed(), Kind: "set-expiry", Title: "Set an end", Plans: plans, KIDs: []string{hostile}, Selected: "1 key chosen"}),
+		"bulk-plan":        views.BulkForm(views.BulkFormProps{Frame: frame("New", "/bulk/new", good), Form: failed(), Kind: "change-plan", Title: "Change plans", Plans: plans}),
+		"bulk-job": views.BulkJob(views.BulkJobProps{Frame: frame("Job", "/bulk/blk_1", good), Reason: hostile, Undo: "Run it the other way.", Message: hostile, Tabs: []ui.Tab{{Label: "All 2", URL: "/bulk/blk_1", Current: true}}, Pager: pager,
+			Moves: []views.BulkMove{{Title: "12 tenants from free to pro", Rows: []ui.DiffRow{{Path: "plan.requests", Kind: "changed", Before: "60/minute", After: "6000/minute", Effect: "looser"}}}, {Title: "1 tenant from a to b"}},
+			Rows:  []views.BulkOutcome{{Line: "1", Subject: "ten_a", URL: ui.TenantURL("ten_a", ""), Tone: "ok", Outcome: "done", Message: hostile}, {Line: "2", Subject: hostile, Tone: "bad", Outcome: "left out", Message: "kid: taken"}},
+			Live: views.BulkLiveProps{Now: noon, ID: "blk_1", Poll: "/live/bulk/blk_1", Title: "Change plans", Name: hostile, State: "running", Problem: hostile, Sentence: "312 of 400 rows done.", Share: 78, ShareText: "312 of 400 rows", Author: hostile, StartedBy: hostile, EndedBy: hostile, Created: at("11:00:00"), Started: at("11:01:00"), Ended: at("11:02:00"),
+				Counts: []views.BulkCount{{Label: "Rows", Value: "400"}, {Label: "Failed", Value: "3", Tone: "bad"}}, CanStart: true, CanCancel: true, StartEffect: "400 rows are changed."}}),
+		"bulk-job-empty":    views.BulkJob(views.BulkJobProps{Frame: frame("Job", "/bulk/blk_1", good), NoRows: "No row is so.", Live: views.BulkLiveProps{Now: noon, ID: "blk_1", Title: "Import keys", State: "failed", Sentence: "The input as a whole cannot be used.", Share: -1}}),
 		"overrides":         views.OverrideList(views.OverrideListProps{Frame: frame("Overrides", "/overrides", good), Now: noon, Limit: hostile, Filtered: true, Withins: plans, Rows: append(own, ended...), Pager: pager}),
 		"overrides-empty":   views.OverrideList(views.OverrideListProps{Frame: frame("Overrides", "/overrides", good), Now: noon}),
 		"override":          views.OverridePage(views.OverridePageProps{Frame: frame("Override", "/overrides/ovr_1", good), Now: noon, Row: ownFailed}),
@@ -245,8 +261,6 @@ func pages() map[string]templ.Component {
 		"gateways-full":     views.GatewayList(views.GatewayListProps{Frame: frame("Gateways", "/gateways", good), Live: gateways(true), Loss: loss}),
 		"gateways-broken":   views.GatewayList(views.GatewayListProps{Frame: frame("Gateways", "/gateways", bad), Live: gateways(false), Loss: views.LossProps{Title: "If Redis failed now"}}),
 		"gateways-empty":    views.GatewayList(views.GatewayListProps{Frame: frame("Gateways", "/gateways", good), Live: views.GatewaysLiveProps{Now: noon, Poll: "/live/gateways", Known: true, Summary: "no gateway is running", AllURL: "/gateways", OnlyURL: "/gateways?differs=1"}, Loss: loss}),
-		"self":              views.Self(self),
-		"self-empty":        views.Self(selfEmpty),
 		"fault":             views.ErrorPage(views.ErrorProps{Frame: frame("Not Found", "/x", good), Status: 404, Title: "Not Found", Message: hostile, RequestID: "ABC"}),
 		"fault-signed-out":  views.ErrorPage(views.ErrorProps{Frame: ui.FrameProps{Environment: "production"}, Status: 503, Title: "Service Unavailable", Message: "Sessions cannot be read right now.", RequestID: "ABC"}),
 	}

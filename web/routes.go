@@ -50,15 +50,20 @@ func alive(next http.Handler) http.Handler {
 	})
 }
 
-// gates answers gateways, which come by any name with a token of their own and
-// never with a session.
+// gates answers gateways and partners that report leaks: they come by any name,
+// with a token or signature of their own and never with a session.
 func (s *Server) gates(next http.Handler) http.Handler {
-	if s.Gate == nil {
+	if s.Gate == nil && s.LeakPartner == nil {
 		return next
 	}
 	door := chi.NewRouter()
 	door.NotFound(next.ServeHTTP)
-	door.Mount("/gateway/v1", s.Gate)
+	if s.Gate != nil {
+		door.Mount("/gateway/v1", s.Gate)
+	}
+	if s.LeakPartner != nil {
+		door.Handle("/leaks/partner", s.LeakPartner)
+	}
 	return door
 }
 
@@ -75,18 +80,23 @@ func (s *Server) router() (chi.Router, error) {
 		}
 		files.ServeHTTP(w, r)
 	})
-	programs, err := api.New(api.Deps{Tenants: s.Tenants, Keys: s.Keys, Rotations: s.Rotations, Policies: s.Policies, Rollouts: s.Rollouts, Fleet: s.Fleet,
-		Operators: s.Operators, Audit: s.Audit, Idempotency: s.Idempotency, Log: s.Log, Now: s.Now})
+	programs, err := api.New(api.Deps{Tenants: s.Tenants, Overrides: s.Overrides, Keys: s.Keys, Rotations: s.Rotations, Policies: s.Policies, Rollouts: s.Rollouts, Fleet: s.Fleet,
+		Operators: s.Operators, Audit: s.Audit, Idempotency: s.Idempotency, Leaks: s.Leaks, KeyUse: s.KeyUse, LeakToken: s.LeakToken, Log: s.Log, Now: s.Now})
 	if err != nil {
 		return nil, err
 	}
 	r.With(s.open()).Handle("/api/*", programs) // each operation has its own permission
+	own, err := s.newPortal()
+	if err != nil {
+		return nil, err
+	}
 	r.Group(func(r chi.Router) {
 		r.Use(s.authenticate)
 		s.doorRoutes(r)
 		s.policyRoutes(r)
 		s.auditRoutes(r)
 		s.pageRoutes(r)
+		s.selfRoutes(r, own)
 	})
 	return r, checkRoutes(r)
 }

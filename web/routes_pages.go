@@ -28,7 +28,7 @@ func (s *Server) pageRoutes(r chi.Router) {
 	s.tenantRoutes(r)
 	s.keyRoutes(r)
 	s.overrideRoutes(r)
-	s.selfRoutes(r)
+	s.bulkRoutes(r)
 }
 
 func (s *Server) tenantRoutes(r chi.Router) {
@@ -58,7 +58,13 @@ func (s *Server) keyRoutes(r chi.Router) {
 	view.Get("/rotations/{rotation}", s.page(s.rotationPage))
 	view.Get("/live/rotations/{rotation}", s.page(s.rotationLive))
 
+	view.Get("/leaks", s.page(s.leakList))
+	view.Post("/leaks/find", s.page(s.leakFind))
+	view.Post("/find", s.page(s.find))
+
 	manage := r.With(s.require(console.PermManageKeys))
+	manage.Post("/leaks/contain", s.page(s.leakContain))
+	manage.Post("/leaks/{case}/dismiss", s.page(s.leakDismiss))
 	manage.Get("/tenants/{tenant}/keys/new", s.page(s.credentialNew))
 	manage.Post("/tenants/{tenant}/keys", s.page(s.credentialIssue))
 	manage.Post("/keys/{kid}/revoke", s.page(s.keyRevoke))
@@ -71,12 +77,6 @@ func (s *Server) keyRoutes(r chi.Router) {
 	manage.Post("/rotations/{rotation}/cancel", s.page(s.rotationCancel))
 	manage.Post("/rotations/{rotation}/brownout", s.page(s.brownoutStart))
 	manage.Post("/rotations/{rotation}/brownout/stop", s.page(s.brownoutStop))
-}
-
-func (s *Server) selfRoutes(r chi.Router) {
-	as := r.With(s.require(console.PermViewAsTenant))
-	as.Get("/t/{tenant}", s.page(s.self))
-	as.Get("/live/t/{tenant}", s.page(s.selfLive))
 }
 
 // overrideRoutes are tenants' own values and boosts. Who may boost may end and
@@ -96,4 +96,19 @@ func (s *Server) overrideRoutes(r chi.Router) {
 	manage := r.With(s.require(console.PermManageTenants))
 	manage.Get("/tenants/{tenant}/override", s.page(s.overrideForm))
 	manage.Post("/tenants/{tenant}/override", s.page(s.overrideSet))
+}
+
+// bulkRoutes are jobs over many rows. Each kind needs a permission of its own as
+// well, which the service asks for.
+func (s *Server) bulkRoutes(r chi.Router) {
+	view := r.With(s.require(console.PermView))
+	view.Get("/bulk", s.page(s.bulkList))
+	view.Get("/bulk/{job}", s.page(s.bulkPage))
+	view.Get("/live/bulk/{job}", s.page(s.bulkLive))
+
+	manage := r.With(s.require(console.PermManageKeys))
+	manage.Get("/bulk/new", s.page(s.bulkNew))
+	manage.Post("/bulk", s.page(s.bulkCreate))
+	manage.Post("/bulk/{job}/start", s.page(s.bulkStart))
+	manage.Post("/bulk/{job}/cancel", s.page(s.bulkCancel))
 }

@@ -37,9 +37,22 @@ type Deps struct {
 	Overrides *console.Overrides
 	KeyUse    console.KeyUseSource
 
+	// Members, MemberSessions, Asks and Portal are of the tenants' own pages.
+	Members        *console.Members
+	MemberSessions *console.MemberSessions
+	Asks           *console.Asks
+	Portal         *console.Portal
+
 	// Bulk does what concerns many at once; Exports writes lists as files.
 	Bulk    *console.Bulk
 	Exports *console.Exports
+
+	// Leaks finds and contains keys that got out. LeakToken lets scanners report
+	// them by the API, "" lets none; LeakPartner takes signed reports, nil: there is
+	// no such door.
+	Leaks       *console.Leaks
+	LeakToken   string
+	LeakPartner http.Handler
 
 	// Gate is the door for gateways that cannot reach Redis; nil: there is none.
 	Gate http.Handler
@@ -73,8 +86,13 @@ func (d Deps) problems() error {
 	need(d.Sessions != nil, "Sessions")
 	need(d.Idempotency != nil, "Idempotency")
 	need(d.Overrides != nil, "Overrides")
+	need(d.Members != nil, "Members")
+	need(d.MemberSessions != nil, "MemberSessions")
+	need(d.Asks != nil, "Asks")
+	need(d.Portal != nil, "Portal")
 	need(d.Bulk != nil, "Bulk")
 	need(d.Exports != nil, "Exports")
+	need(d.Leaks != nil, "Leaks")
 	need(d.Log != nil, "Log")
 	need(d.Now != nil, "Now")
 	return errors.Join(errs...)

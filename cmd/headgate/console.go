@@ -43,8 +43,15 @@ type consoleCmd struct {
 	AddrFile      string        `help:"File to write the bound address to, as JSON." placeholder:"FILE"`
 	Drain         time.Duration `help:"Grace for requests in flight when stopping." default:"10s"`
 
-	GatewayToken     string        `help:"Token of gateways that pull policy from this console while Redis is away; without one there is no such door." placeholder:"TOKEN"`
-	GatewayTokenFile []string      `help:"File that holds that token; twice while it is being changed." placeholder:"FILE"`
+	GatewayToken     string   `help:"Token of gateways that pull policy from this console while Redis is away; without one there is no such door." placeholder:"TOKEN"`
+	GatewayTokenFile []string `help:"File that holds that token; twice while it is being changed." placeholder:"FILE"`
+
+	LeakToken       string        `help:"Token with which scanners report leaked keys to the API; without one it takes operators' tokens alone." placeholder:"TOKEN"`
+	LeakTokenFile   string        `help:"File that holds that token." placeholder:"FILE"`
+	LeakPartnerKeys string        `help:"Public keys of GitHub's secret scanning, as its key endpoint gives them (JSON); without them /leaks/partner is not there." placeholder:"FILE"`
+	LeakRevoke      bool          `help:"Revoke keys at once that scanners and partners report. Default: open a case, and let a person decide."`
+	MinQuiet        time.Duration `help:"Least silence of an old key after which its rotation is ready." default:"15m"`
+
 	DecisionLogAge   time.Duration `help:"How long logged decisions are kept for simulations." default:"168h"`
 	DecisionLogBytes int64         `help:"How much of them is kept, in bytes." default:"2147483648"`
 
@@ -62,6 +69,7 @@ func (c *consoleCmd) Run(ctx context.Context) error {
 	client := c.redis(&p)
 	c.check(&p, dsn)
 	tokens := gatewayTokens(&p, c.GatewayToken, c.GatewayTokenFile)
+	leaks := c.leaks(&p)
 	if err := p.Err(); err != nil {
 		return err
 	}
@@ -78,11 +86,11 @@ func (c *consoleCmd) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	deps := console.Deps{Store: store, Feed: publisher, Signer: signer, Deployment: c.Deployment, Log: log}
+	deps := console.Deps{Store: store, Feed: publisher, Signer: signer, Deployment: c.Deployment, Log: log, MinQuiet: c.MinQuiet}
 	if err := deps.Check(); err != nil {
 		return err
 	}
-	return c.serve(ctx, log, deps, store, tokens)
+	return c.serve(ctx, log, deps, store, doors{tokens, leaks})
 }
 
 // check notes what can be seen to be wrong before anything is opened.
@@ -106,6 +114,9 @@ func (c *consoleCmd) check(p *config.Problems, dsn string) {
 	}
 	if c.Drain < 0 {
 		p.Add("--drain", "must not be negative")
+	}
+	if c.MinQuiet <= 0 {
+		p.Add("--min-quiet", "must be longer than 0, such as 15m")
 	}
 }
 
@@ -135,18 +146,22 @@ func schemaCurrent(ctx context.Context, dsn string, log *slog.Logger) error {
 }
 
 // serve wires services, handler and background work, and runs them.
-func (c *consoleCmd) serve(ctx context.Context, log *slog.Logger, deps console.Deps, store *db.Store, tokens []string) error {
+func (c *consoleCmd) serve(ctx context.Context, log *slog.Logger, deps console.Deps, store *db.Store, d doors) error {
 	l, err := new(net.ListenConfig).Listen(ctx, "tcp", c.Listen)
 	if err != nil {
 		return fmt.Errorf("listen on %s: %w", c.Listen, err)
 	}
 	defer func() { _ = l.Close() }()
 	s := c.services(deps, store)
-	gates, err := s.gate(tokens)
+	gates, err := s.gate(d.gateways)
 	if err != nil {
 		return err
 	}
-	handler, err := web.New(c.webDeps(log, s, gates, l.Addr().String()))
+	pages := c.webDeps(log, s, gates, l.Addr().String())
+	if err := c.openLeaks(&pages, s, d.leaks, log); err != nil {
+		return err
+	}
+	handler, err := web.New(pages)
 	if err != nil {
 		return err
 	}
@@ -172,6 +187,7 @@ func (c *consoleCmd) webDeps(log *slog.Logger, s services, gates http.Handler, a
 		Tenants: console.NewTenants(d), Keys: console.NewKeys(d), Rotations: console.NewRotations(d), Policies: s.policies,
 		Rollouts: s.rollouts, Fleet: s.fleet, Operators: s.operators, Audit: console.NewAudit(d), Activity: s.activity,
 		Sessions: console.NewSessions(d), Idempotency: console.NewIdempotency(d), Overrides: console.NewOverrides(d), Bulk: s.bulk, Exports: console.NewExports(d), KeyUse: s.keyUse,
+		Members: console.NewMembers(d), MemberSessions: console.NewMemberSessions(d), Asks: console.NewAsks(d, console.NewOverrides(d)), Portal: console.NewPortal(d, s.store),
 		Gate: gates, Log: log, Now: time.Now,
 		Environment: c.Environment, Deployment: c.Deployment, PublicURL: public, SecureCookies: secure,
 	}

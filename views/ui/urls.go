@@ -64,6 +64,20 @@ func OverrideURL(id, act string) string {
 	return u
 }
 
+// BulkURL is the list of bulk jobs; query keeps filters.
+func BulkURL(query string) string { return withQuery("/bulk", query) }
+
+// BulkNewURL is the form of a new bulk job of a kind; "" asks for the kind.
+func BulkNewURL(kind string) string {
+	if kind == "" {
+		return "/bulk/new"
+	}
+	return "/bulk/new?kind=" + url.QueryEscape(kind)
+}
+
+// BulkJobURL is one bulk job.
+func BulkJobURL(id string) string { return "/bulk/" + url.PathEscape(id) }
+
 // FindURL takes what was typed into the strip's search (POST): a key's secret
 // must not stand in an address.
 func FindURL() string { return "/find" }
@@ -142,7 +156,7 @@ func SessionsURL() string { return "/settings/sessions" }
 func SignOutURL() string { return "/signout" }
 
 // ViewAsURL is a tenant's own page, read-only for an operator.
-func ViewAsURL(id string) string { return "/t/" + url.PathEscape(id) }
+func ViewAsURL(id string) string { return TenantURL(id, "view-as") }
 
 // HazardsURL is the part of the overview that shows what endangers the limits.
 func HazardsURL() string { return OverviewURL() + "#hazards" }
@@ -158,9 +172,6 @@ func GatewaysLiveURL(query string) string { return withQuery("/live/gateways", q
 func TenantLiveURL(id, query string) string {
 	return withQuery("/live/tenants/"+url.PathEscape(id), query)
 }
-
-// ViewAsLiveURL is the part of a tenant's own page that moves.
-func ViewAsLiveURL(id string) string { return "/live/t/" + url.PathEscape(id) }
 
 // RotationLiveURL is the part of a rotation's page that moves.
 func RotationLiveURL(id string) string { return "/live/rotations/" + url.PathEscape(id) }

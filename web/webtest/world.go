@@ -111,7 +111,8 @@ func New(t testing.TB, options ...db.Option) *World {
 		Policies: policies, Rollouts: rollouts, Fleet: fleet, Operators: operators, Audit: console.NewAudit(d),
 		Activity: activity, Sessions: console.NewSessions(d), Idempotency: console.NewIdempotency(d),
 		Bulk: bulk, Exports: console.NewExports(d),
-		Overrides: console.NewOverrides(d), Leaks: console.NewLeaks(d), KeyUse: d.KeyUse,
+		Members: console.NewMembers(d), MemberSessions: console.NewMemberSessions(d), Asks: console.NewAsks(d, console.NewOverrides(d)), Portal: console.NewPortal(d, store),
+		Overrides: console.NewOverrides(d), KeyUse: d.KeyUse, Leaks: console.NewLeaks(d, console.LeakRules{}),
 		Log: log, Now: w.Now, Environment: "test", Deployment: "test", PublicURL: Origin, SecureCookies: true}
 	w.Handler, err = web.New(w.Web)
 	must(t, err)
