@@ -106,6 +106,9 @@ func openCSV(k BulkKind, in io.Reader) (*csvRows, error) {
 	r.csv.FieldsPerRecord = -1
 	r.csv.ReuseRecord = true
 	header, err := r.csv.Read()
+	if errors.Is(err, io.EOF) {
+		return nil, inputError(0, "The file is empty.")
+	}
 	if err != nil {
 		return nil, r.broken(err)
 	}

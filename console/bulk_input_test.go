@@ -49,7 +49,7 @@ func inputText(err error) string {
 func TestBulkInput_HeadersThatCannotBeUsedAreToldWhole(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ in, want string }{
-		{"", "input: The file is empty."},
+		{"", "input: The file is empty."}, {"\n", "input: The file is empty."},
 		{"\xff\xfen\x00a\x00", "input: The file is in UTF-16; save it as UTF-8."},
 		{"name;plan\nA;free\n", "input: Line 1: columns are separated by commas here."},
 		{"name\tplan\n", "input: Line 1: columns are separated by commas here."},

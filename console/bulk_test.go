@@ -52,7 +52,7 @@ func (f *fakeUses) Sources(context.Context, string, time.Time, int) ([]console.K
 
 func (f *fakeUses) set(fn func()) { f.mu.Lock(); defer f.mu.Unlock(); fn() }
 
-func newBulkEnv(t *testing.T) *bulkEnv {
+func newBulkEnv(t testing.TB) *bulkEnv {
 	t.Helper()
 	e := &bulkEnv{env: newEnv(t), uses: &fakeUses{known: map[string]console.KeyUse{}}}
 	e.uses.age = console.UseAge{Through: e.clock.now(), Since: e.clock.now().AddDate(-1, 0, 0)}
@@ -64,7 +64,7 @@ func newBulkEnv(t *testing.T) *bulkEnv {
 }
 
 // actor is an operator who exists.
-func (e *env) actor(t *testing.T, role console.Role, name string) console.Actor {
+func (e *env) actor(t testing.TB, role console.Role, name string) console.Actor {
 	t.Helper()
 	o, err := e.operators.Create(e.ctx, console.SystemActor(), console.NewOperator{Email: name + "@example.com", Name: name, Role: role})
 	if err != nil {
@@ -74,7 +74,7 @@ func (e *env) actor(t *testing.T, role console.Role, name string) console.Actor 
 }
 
 // work works until no job can get on.
-func (e *bulkEnv) work(t *testing.T) {
+func (e *bulkEnv) work(t testing.TB) {
 	t.Helper()
 	for {
 		worked, err := e.bulk.Work(e.ctx)
@@ -105,7 +105,7 @@ func (e *bulkEnv) selected(t *testing.T, kind console.BulkKind, s console.BulkSe
 	return j
 }
 
-func (e *bulkEnv) get(t *testing.T, id string) console.BulkJob {
+func (e *bulkEnv) get(t testing.TB, id string) console.BulkJob {
 	t.Helper()
 	j, err := e.bulk.Get(e.ctx, id)
 	if err != nil {
@@ -114,7 +114,7 @@ func (e *bulkEnv) get(t *testing.T, id string) console.BulkJob {
 	return j
 }
 
-func (e *bulkEnv) start(t *testing.T, id string) {
+func (e *bulkEnv) start(t testing.TB, id string) {
 	t.Helper()
 	if _, err := e.bulk.Start(e.ctx, e.me, id); err != nil {
 		t.Fatal(err)

@@ -225,7 +225,7 @@ type env struct {
 
 const testDeployment = "test"
 
-func newEnv(t *testing.T) *env {
+func newEnv(t testing.TB) *env {
 	t.Helper()
 	dsn := testkit.Postgres(t)
 	store, err := db.Open(t.Context(), dsn, 12)
@@ -258,7 +258,7 @@ func as(r console.Role) console.Actor {
 
 var owner = as(console.RoleOwner)
 
-func (e *env) tenant(t *testing.T, name string) console.Tenant {
+func (e *env) tenant(t testing.TB, name string) console.Tenant {
 	t.Helper()
 	out, err := e.tenants.Create(e.ctx, owner, console.NewTenant{Name: name, Plan: "free"})
 	if err != nil {
@@ -354,7 +354,7 @@ routes:
 `, "BURST", burst))
 }
 
-func (e *env) publish(t *testing.T, burst string, base int64) console.Version {
+func (e *env) publish(t testing.TB, burst string, base int64) console.Version {
 	t.Helper()
 	v, err := e.policies.Publish(e.ctx, owner, document(burst), nil, base, console.PublishOptions{Note: "note " + burst})
 	if err != nil {
