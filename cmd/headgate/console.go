@@ -54,6 +54,7 @@ type consoleCmd struct {
 
 	DecisionLogAge   time.Duration `help:"How long logged decisions are kept for simulations." default:"168h"`
 	DecisionLogBytes int64         `help:"How much of them is kept, in bytes." default:"2147483648"`
+	KeySourceAge     time.Duration `help:"How long it is remembered which network and program used a key, after it was last seen." default:"2160h"`
 
 	LogLevel slog.Level `help:"debug, info, warn or error." default:"info"`
 }

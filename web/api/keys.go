@@ -15,6 +15,7 @@ type Credential struct {
 	Name        string       `json:"name"`
 	Environment string       `json:"environment" enum:"live,test"`
 	Scopes      []string     `json:"scopes"`
+	Contact     string       `json:"contact,omitempty" doc:"Whom to ask about it"`
 	ExpiresAt   *time.Time   `json:"expires_at,omitempty"`
 	CreatedAt   time.Time    `json:"created_at"`
 	KeyVersions []KeyVersion `json:"key_versions,omitempty"`
@@ -34,17 +35,20 @@ type KeyVersion struct {
 	NotAfter     *time.Time `json:"not_after,omitempty" doc:"Refused from then on"`
 	RevokedAt    *time.Time `json:"revoked_at,omitempty"`
 	RevokeReason string     `json:"revoke_reason,omitempty"`
+	Compromised  bool       `json:"compromised" doc:"It was found where it should not be"`
+	Brownout     *Brownout  `json:"brownout,omitempty" doc:"The last one of its rotation"`
 }
 
 func keyVersionOf(k console.KeyVersion) KeyVersion {
 	return KeyVersion{KID: k.KID, CredentialID: k.CredentialID, TenantID: k.TenantID, Environment: k.Environment,
 		Masked: "hg_" + k.Environment + "_" + k.KID + "_…", State: string(k.State), CreatedAt: k.CreatedAt, ActivatedAt: k.ActivatedAt,
-		RetiringAt: k.RetiringAt, NotAfter: k.NotAfter, RevokedAt: k.RevokedAt, RevokeReason: k.RevokeReason}
+		RetiringAt: k.RetiringAt, NotAfter: k.NotAfter, RevokedAt: k.RevokedAt, RevokeReason: k.RevokeReason,
+		Compromised: k.Leaked, Brownout: brownoutInForce(k.Brownout)}
 }
 
 func credentialOf(c console.Credential) Credential {
 	out := Credential{ID: c.ID, TenantID: c.TenantID, Name: c.Name, Environment: c.Environment, Scopes: c.Scopes,
-		ExpiresAt: c.ExpiresAt, CreatedAt: c.CreatedAt}
+		Contact: c.Contact, ExpiresAt: c.ExpiresAt, CreatedAt: c.CreatedAt}
 	if out.Scopes == nil {
 		out.Scopes = []string{}
 	}
@@ -59,6 +63,7 @@ type (
 		Name        string     `json:"name" maxLength:"200"`
 		Environment string     `json:"environment" enum:"live,test"`
 		Scopes      []string   `json:"scopes,omitempty" maxItems:"64"`
+		Contact     string     `json:"contact,omitempty" maxLength:"200" doc:"Whom to ask about it"`
 		ExpiresAt   *time.Time `json:"expires_at,omitempty"`
 	}
 	credentialCreateIn struct {
@@ -86,6 +91,11 @@ type (
 		Tenant      string `query:"tenant" maxLength:"64"`
 		Environment string `query:"environment" enum:"live,test"`
 		State       string `query:"state" enum:"active,retiring,suspended,expired,revoked"`
+		Show        string `query:"show" enum:"unused,never,expiring,retiring-used,compromised" doc:"unused: works and was not used for 90 days; never: works and was never used; expiring: within 30 days; retiring-used: retires and was used since; compromised: was found where it should not be. Each comes in an order of its own"`
+	}
+	keySourcesIn struct {
+		KeyPath
+		Since time.Time `query:"since" doc:"Seen since then; the last 7 days when left out"`
 	}
 	keyActIn struct {
 		KeyPath
@@ -104,6 +114,7 @@ func (a *API) registerKeys() {
 	register(a, op{id: "get-credential", method: "GET", path: "/credentials/{credential}", summary: "Get a credential", perm: console.PermView, errors: []int{404}}, a.getCredential)
 	register(a, op{id: "list-key-versions", method: "GET", path: "/key-versions", summary: "List key versions", perm: console.PermView}, a.listKeys)
 	register(a, op{id: "get-key-version", method: "GET", path: "/key-versions/{kid}", summary: "Get a key version", perm: console.PermView, errors: []int{404}}, a.getKey)
+	register(a, op{id: "list-key-sources", method: "GET", path: "/key-versions/{kid}/sources", summary: "List who uses a key version", perm: console.PermView, errors: []int{404}}, a.listKeySources)
 	register(a, op{id: "revoke-key-version", method: "POST", path: "/key-versions/{kid}/revoke", summary: "Refuse a key for good", perm: console.PermManageKeys, errors: []int{404, 409}}, a.revokeKey)
 	register(a, op{id: "suspend-key-version", method: "POST", path: "/key-versions/{kid}/suspend", summary: "Refuse a key for now", perm: console.PermManageKeys, errors: []int{404, 409}}, a.suspendKey)
 	register(a, op{id: "resume-key-version", method: "POST", path: "/key-versions/{kid}/resume", summary: "Accept a suspended key again", perm: console.PermManageKeys, errors: []int{404, 409}}, a.resumeKey)
@@ -130,7 +141,7 @@ func (a *API) createCredential(ctx context.Context, in *credentialCreateIn) (*Bo
 	}
 	return once(ctx, a, "credentials.create", in.Repeatable, request, true, public, func() (*Body[credentialCreated], error) {
 		issued, err := a.Keys.IssueCredential(ctx, actorOf(ctx), in.Tenant, console.NewCredential{Name: in.Body.Name,
-			Environment: in.Body.Environment, Scopes: in.Body.Scopes, ExpiresAt: in.Body.ExpiresAt})
+			Environment: in.Body.Environment, Scopes: in.Body.Scopes, Contact: in.Body.Contact, ExpiresAt: in.Body.ExpiresAt})
 		if err != nil {
 			return nil, err
 		}
@@ -151,7 +162,7 @@ func (a *API) getCredential(ctx context.Context, in *CredentialPath) (*Body[Cred
 
 func (a *API) listKeys(ctx context.Context, in *keyListIn) (*Body[List[KeyVersion]], error) {
 	items, next, err := a.Keys.ListKeys(ctx, console.KeyQuery{Q: in.Q, TenantID: in.Tenant, Environment: in.Environment,
-		State: policy.KeyState(in.State), Page: in.page()})
+		State: policy.KeyState(in.State), Show: console.KeyShow(in.Show), Page: in.page()})
 	if err != nil {
 		return nil, err
 	}
