@@ -27,6 +27,7 @@ func (s *Server) pageRoutes(r chi.Router) {
 	view.Get("/plans", s.page(s.planList))
 	s.tenantRoutes(r)
 	s.keyRoutes(r)
+	s.memberRoutes(r)
 	s.overrideRoutes(r)
 	s.bulkRoutes(r)
 }

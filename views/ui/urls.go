@@ -158,6 +158,20 @@ func SignOutURL() string { return "/signout" }
 // ViewAsURL is a tenant's own page, read-only for an operator.
 func ViewAsURL(id string) string { return TenantURL(id, "view-as") }
 
+// MemberURL is an act on a tenant's member or invitation: remove or uninvite.
+func MemberURL(tenant, id, act string) string {
+	return TenantURL(tenant, "members") + "/" + url.PathEscape(id) + "/" + act
+}
+
+// AsksURL is what tenants ask for.
+func AsksURL() string { return "/asks" }
+
+// AskURL is an act on an ask: grant or refuse.
+func AskURL(id, act string) string { return AsksURL() + "/" + url.PathEscape(id) + "/" + act }
+
+// PortalRulesURL says what tenants may do by themselves.
+func PortalRulesURL() string { return "/settings/portal" }
+
 // HazardsURL is the part of the overview that shows what endangers the limits.
 func HazardsURL() string { return OverviewURL() + "#hazards" }
 
