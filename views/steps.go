@@ -9,3 +9,19 @@ func stepNow(yes bool) templ.Attributes {
 	}
 	return nil
 }
+
+// multipart lets a form carry a file.
+func multipart(yes bool) templ.Attributes {
+	if yes {
+		return templ.Attributes{"enctype": "multipart/form-data"}
+	}
+	return nil
+}
+
+// invalid marks a field that has a problem.
+func invalid(problem string) templ.Attributes {
+	if problem != "" {
+		return templ.Attributes{"data-invalid": true}
+	}
+	return nil
+}

@@ -12,11 +12,20 @@ import (
 	"runtime/debug"
 	"slices"
 	"strings"
+
+	"github.com/headgate/headgate/console"
 )
 
 // maxBody bounds a request body: that of policy pages and of the API holds a
-// document of 8 MiB and the form around it, any other a form.
+// document of 8 MiB and the form around it, that of a bulk job its file, any
+// other a form.
 func maxBody(r *http.Request) int64 {
+	if r.Method == http.MethodPost && r.URL.Path == api.Prefix+"/bulk" {
+		return console.MaxBulkInput + 1<<20 // streamed, and bounded again row by row
+	}
+	if r.URL.Path == "/bulk" && strings.HasPrefix(r.Header.Get("Content-Type"), "multipart/") {
+		return console.MaxBulkInput + 64<<10
+	}
 	if strings.HasPrefix(r.URL.Path, "/policy/") || strings.HasPrefix(r.URL.Path, "/api/") {
 		return 8<<20 + 64<<10
 	}

@@ -153,12 +153,9 @@ func (s *Server) keyPageWith(w http.ResponseWriter, r *http.Request, status int,
 
 // keyHistory fills in who used a key and what was done to it.
 func (s *Server) keyHistory(r *http.Request, k console.KeyVersion, p *views.KeyPageProps) error {
-	if s.KeyUse != nil {
-		list, _, err := s.KeyUse.Sources(r.Context(), k.KID, p.Now.Add(-sourcesKept), sourcesShown)
-		if err != nil {
-			return err
-		}
-		p.Sources = sourceRows(list)
+	var err error
+	if p.Sources, err = s.sourcesOf(r.Context(), k.KID); err != nil {
+		return err
 	}
 	if !can(r, console.PermViewAudit) {
 		return nil

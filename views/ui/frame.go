@@ -238,8 +238,8 @@ type navGroup struct {
 // nav is the rail: only pages that exist.
 func (p FrameProps) nav() []navGroup {
 	all := []navGroup{
-		{"Operate", []navEntry{{"Overview", OverviewURL()}, {"Tenants", TenantsURL()}, {"Keys", KeysURL()}, {"Gateways", GatewaysURL()}}},
-		{"Change", []navEntry{{"Policy", PolicyURL()}, {"Drafts", DraftsURL()}, {"Reviews", ReviewsURL()}, {"Versions", VersionsURL()}, {"Routes", RoutesURL("")}, {"Plans", PlansURL()}, {"Overrides", OverridesURL("")}, {"Rotations", RotationsURL()}}},
+		{"Operate", []navEntry{{"Overview", OverviewURL()}, {"Tenants", TenantsURL()}, {"Keys", KeysURL()}, {"Leaked keys", LeaksURL()}, {"Gateways", GatewaysURL()}}},
+		{"Change", []navEntry{{"Policy", PolicyURL()}, {"Drafts", DraftsURL()}, {"Reviews", ReviewsURL()}, {"Versions", VersionsURL()}, {"Routes", RoutesURL("")}, {"Plans", PlansURL()}, {"Overrides", OverridesURL("")}, {"Rotations", RotationsURL()}, {"Bulk jobs", BulkURL("")}}},
 		{"Record", []navEntry{{"Audit", AuditURL()}, {"Approval rules", RulesURL()}, {"Sessions", SessionsURL()}}},
 	}
 	for i := range all {

@@ -1,0 +1,59 @@
+package web
+
+import (
+	"net/http"
+	"net/url"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"github.com/headgate/headgate/views/ui"
+)
+
+var (
+	wholeKey  = regexp.MustCompile(`hg_(?:live|test)_[0-9A-Za-z]{12}_[0-9A-Za-z]{38}`)
+	maskedKey = regexp.MustCompile(`^hg_(?:live|test)_([0-9A-Za-z]{12})(?:_.*)?$`)
+	versionID = regexp.MustCompile(`^v([0-9]{1,9})$`)
+	kidID     = regexp.MustCompile(`^[0-9A-Za-z]{12}$`)
+)
+
+// find takes what was typed into the strip's search. It comes by POST, so that a
+// key that was pasted stands in no address; such a key is looked up in memory.
+func (s *Server) find(w http.ResponseWriter, r *http.Request) error {
+	q := strings.TrimSpace(r.PostForm.Get("q"))
+	if wholeKey.MatchString(q) {
+		r.PostForm.Del("q")
+		r.Form.Del("q")
+		return s.leakFound(w, r, q)
+	}
+	http.Redirect(w, r, s.placeOf(r, q), http.StatusSeeOther) //nolint:gosec // G710: each is a path of ours
+	return nil
+}
+
+// placeOf is the page of what was typed: by its form, or the tenants whose name it is.
+func (s *Server) placeOf(r *http.Request, q string) string {
+	if m := maskedKey.FindStringSubmatch(q); m != nil {
+		return ui.KeyURL(m[1], "")
+	}
+	if m := versionID.FindStringSubmatch(q); m != nil {
+		n, _ := strconv.ParseInt(m[1], 10, 64) // nine digits fit
+		return ui.VersionURL(n)
+	}
+	if kidID.MatchString(q) {
+		if k, err := s.Keys.Get(r.Context(), q); err == nil {
+			return ui.KeyURL(k.KID, "")
+		}
+	}
+	for prefix, place := range map[string]func(string) string{
+		"ten_": func(id string) string { return ui.TenantURL(id, "") }, "rot_": func(id string) string { return ui.RotationURL(id, "") },
+		"ovr_": func(id string) string { return ui.OverrideURL(id, "") }, "drf_": ui.DraftURL, "blk_": ui.BulkJobURL,
+	} {
+		if strings.HasPrefix(q, prefix) {
+			return place(q)
+		}
+	}
+	if q == "" {
+		return ui.TenantsURL()
+	}
+	return ui.TenantsURL() + "?q=" + url.QueryEscape(q)
+}
