@@ -22,7 +22,7 @@ func NewAudit(d Deps) *Audit { return &Audit{d.withDefaults()} }
 
 // AuditQuery filters the trail; "" matches everything.
 type AuditQuery struct {
-	Actor    string // an operator's id, or a part of a name
+	Actor    string // an operator's id, or a part of the name or address that somebody has today
 	Action   string // "tenant.create", or "tenant" for all of them
 	Object   string // "tenant"
 	ObjectID string

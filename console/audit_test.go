@@ -150,16 +150,21 @@ func TestAudit_ListIsFilteredAndPaged(t *testing.T) {
 	e := newEnv(t)
 	a, b := e.tenant(t, "A"), e.tenant(t, "B")
 	e.issue(t, a.ID)
-	if _, err := e.tenants.Suspend(e.ctx, console.Actor{ID: "opr_bob", Name: "Bob", Role: console.RoleOwner, Via: console.ViaAPI}, b.ID, "r"); err != nil {
+	bob, err := e.operators.Create(e.ctx, owner, console.NewOperator{Email: "bob@example.com", Name: "Bob", Role: console.RoleOwner})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := e.tenants.Suspend(e.ctx, console.Actor{ID: bob.ID, Name: "Bob", Role: console.RoleOwner, Via: console.ViaAPI}, b.ID, "r"); err != nil {
 		t.Fatal(err)
 	}
 	for name, c := range map[string]struct {
 		q    console.AuditQuery
 		want int
 	}{
-		"all": {console.AuditQuery{}, 4}, "tenant": {console.AuditQuery{TenantID: a.ID}, 2}, "action": {console.AuditQuery{Action: "tenant.create"}, 2},
+		"all": {console.AuditQuery{}, 5}, "tenant": {console.AuditQuery{TenantID: a.ID}, 2}, "action": {console.AuditQuery{Action: "tenant.create"}, 2},
 		"actions of one kind": {console.AuditQuery{Action: "tenant"}, 3}, "no part of a word": {console.AuditQuery{Action: "ten"}, 0},
-		"actor by name": {console.AuditQuery{Actor: "bo"}, 1}, "actor by id": {console.AuditQuery{Actor: "opr_bob"}, 1},
+		"actor by name": {console.AuditQuery{Actor: "bo"}, 1}, "actor by id": {console.AuditQuery{Actor: bob.ID}, 1},
+		"actor by address": {console.AuditQuery{Actor: "bob@exa"}, 1}, "nobody's name": {console.AuditQuery{Actor: "carol"}, 0}, "actor and action": {console.AuditQuery{Actor: "bob", Action: "tenant"}, 1},
 		"object": {console.AuditQuery{Object: "credential"}, 1}, "object id": {console.AuditQuery{Object: "tenant", ObjectID: b.ID}, 2},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -93,7 +93,9 @@ func TestRelay_ARevocationGoesBeforeWhatIsLeftOfABulkJob(t *testing.T) {
 	e.relay(t)
 	waitDrained(t, e)
 	refs := slices.Repeat([]string{ten.ID}, 3000) // three batches of one record
-	if err := e.store.InTx(e.ctx, func(tx console.Tx) error { return tx.InsertBulkOutbox(e.ctx, console.OutboxTenant, refs, e.clock.now()) }); err != nil {
+	if err := e.store.InTx(e.ctx, func(tx console.Tx) error {
+		return tx.InsertBulkOutbox(e.ctx, console.OutboxTenant, refs, e.clock.now())
+	}); err != nil {
 		t.Fatal(err)
 	}
 	select {

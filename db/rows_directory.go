@@ -105,20 +105,6 @@ func (t tx) ShareTenant(ctx context.Context, id string) (console.Tenant, error) 
 	return tenantOf(r), absent(err, "tenant")
 }
 
-// Tenants implements console.TenantLists.
-func (t tx) Tenants(ctx context.Context, q console.TenantQuery, after console.Cursor, limit int) ([]console.Tenant, error) {
-	if q.Sort == console.SortName {
-		rows, err := t.q.ListTenantsByName(ctx, gen.ListTenantsByNameParams{
-			Q: q.Q, Plan: q.Plan, State: string(q.State), WithOverrides: q.WithOverrides, AfterID: after.ID, MaxRows: int32(limit),
-		})
-		return each(rows, tenantOf), err
-	}
-	rows, err := t.q.ListTenants(ctx, gen.ListTenantsParams{
-		Q: q.Q, Plan: q.Plan, State: string(q.State), WithOverrides: q.WithOverrides, AfterID: after.ID, AfterAt: after.At, MaxRows: int32(limit),
-	})
-	return each(rows, tenantOf), err
-}
-
 // CountTenants implements console.TenantLists.
 func (t tx) CountTenants(ctx context.Context) (int64, error) { return t.q.CountTenants(ctx) }
 

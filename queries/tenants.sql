@@ -19,28 +19,6 @@ UPDATE tenants SET name = @name, external_id = sqlc.narg('external_id'), plan = 
   quota_anchor = @quota_anchor, contacts = @contacts, state = @state, reason = @reason, seq = @seq, updated_at = @updated_at
 WHERE id = @id;
 
--- name: ListTenants :many
--- Newest first; the cursor is the last row's (created_at, id), which never change.
-SELECT * FROM tenants
-WHERE (@q::text = '' OR search_words(name) @@ search_query(@q) OR id = @q OR external_id = @q)
-  AND (@plan::text = '' OR plan = @plan)
-  AND (CASE WHEN @state::text = '' THEN state <> 'deleted' ELSE state = @state END)
-  AND (NOT @with_overrides::boolean OR EXISTS (SELECT 1 FROM overrides o WHERE o.tenant_id = tenants.id AND o.ended_at IS NULL))
-  AND (@after_id::text = '' OR (created_at, id) < (@after_at::timestamptz, @after_id::text))
-ORDER BY created_at DESC, id DESC
-LIMIT @max_rows;
-
--- name: ListTenantsByName :many
--- By name, whatever its case; the cursor is the last row's id, whose name is looked up. Deleted ones are left out.
-SELECT * FROM tenants
-WHERE state <> 'deleted' AND (@state::text = '' OR state = @state)
-  AND (@q::text = '' OR search_words(name) @@ search_query(@q) OR id = @q OR external_id = @q)
-  AND (@plan::text = '' OR plan = @plan)
-  AND (NOT @with_overrides::boolean OR EXISTS (SELECT 1 FROM overrides o WHERE o.tenant_id = tenants.id AND o.ended_at IS NULL))
-  AND (@after_id::text = '' OR (lower(name), id) > (SELECT lower(p.name), p.id FROM tenants p WHERE p.id = @after_id))
-ORDER BY lower(name), id
-LIMIT @max_rows;
-
 -- name: CountTenants :one
 -- Exact up to 10 000, the planner's estimate above.
 SELECT (CASE WHEN n <= 10000 THEN n ELSE greatest(10001, estimated_rows('SELECT 1 FROM tenants WHERE state <> ''deleted''')) END)::bigint AS n

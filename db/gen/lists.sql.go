@@ -23,20 +23,81 @@ func (q *Queries) CountKeys(ctx context.Context) (int64, error) {
 	return n, err
 }
 
+const findActors = `-- name: FindActors :many
+SELECT id::text AS id FROM (
+  SELECT $1::text AS id
+  UNION SELECT o.id FROM operators o WHERE strpos(lower(o.name), lower($1)) > 0 OR strpos(lower(o.email), lower($1)) > 0
+  UNION SELECT search_members($1, $2::integer)
+  UNION SELECT '' WHERE strpos('headgate', lower($1)) > 0
+) actors LIMIT $2::integer
+`
+
+type FindActorsParams struct {
+	Q       string
+	MaxRows int32
+}
+
+// Ids of operators and tenants' members that q names, as they are called today, and of the console
+// itself, which has none.
+func (q *Queries) FindActors(ctx context.Context, arg FindActorsParams) ([]string, error) {
+	rows, err := q.db.Query(ctx, findActors, arg.Q, arg.MaxRows)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []string{}
+	for rows.Next() {
+		var id string
+		if err := rows.Scan(&id); err != nil {
+			return nil, err
+		}
+		items = append(items, id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const findNamed = `-- name: FindNamed :one
+
+SELECT ARRAY(SELECT search_tenants($1::text, $2::integer))::text[] AS tenants,
+  ARRAY(SELECT search_credentials($1, $3::integer))::text[] AS credentials
+`
+
+type FindNamedParams struct {
+	Q               string
+	MostTenants     int32
+	MostCredentials int32
+}
+
+type FindNamedRow struct {
+	Tenants     []string
+	Credentials []string
+}
+
+// Lists over everything. Filters that are not set are ” and cost nothing: each execution is planned
+// for its own values. No combination of them may walk a table; docs/scale.md tells what holds that.
+// Ids of tenants and credentials that q names, at most so many of each.
+func (q *Queries) FindNamed(ctx context.Context, arg FindNamedParams) (FindNamedRow, error) {
+	row := q.db.QueryRow(ctx, findNamed, arg.Q, arg.MostTenants, arg.MostCredentials)
+	var i FindNamedRow
+	err := row.Scan(&i.Tenants, &i.Credentials)
+	return i, err
+}
+
 const listAudit = `-- name: ListAudit :many
 SELECT seq, at, actor_id, actor, role, via, action, object, object_id, tenant_id, before, after, changes, reason, ip, request_id, prev_hash, hash FROM audit_events
 WHERE ($1::bigint = 0 OR seq < $1)
-  AND ($2::text = '' OR actor_id = $2 OR search_words(actor) @@ search_query($2))
-  AND ($3::text = '' OR CASE WHEN strpos($3, '.') > 0 THEN action = $3 ELSE split_part(action, '.', 1) = $3 END)
-  AND ($4::text = '' OR object = $4)
-  AND ($5::text = '' OR object_id = $5)
-  AND ($6::text = '' OR tenant_id = $6)
-ORDER BY seq DESC LIMIT $7
+  AND ($2::text = '' OR CASE WHEN strpos($2, '.') > 0 THEN action = $2 ELSE split_part(action, '.', 1) = $2 END)
+  AND ($3::text = '' OR object = $3)
+  AND ($4::text = '' OR object_id = $4)
+  AND ($5::text = '' OR tenant_id = $5)
+ORDER BY seq DESC LIMIT $6
 `
 
 type ListAuditParams struct {
 	BeforeSeq int64
-	Actor     string
 	Action    string
 	Object    string
 	ObjectID  string
@@ -48,7 +109,79 @@ type ListAuditParams struct {
 func (q *Queries) ListAudit(ctx context.Context, arg ListAuditParams) ([]AuditEvent, error) {
 	rows, err := q.db.Query(ctx, listAudit,
 		arg.BeforeSeq,
-		arg.Actor,
+		arg.Action,
+		arg.Object,
+		arg.ObjectID,
+		arg.TenantID,
+		arg.MaxRows,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []AuditEvent{}
+	for rows.Next() {
+		var i AuditEvent
+		if err := rows.Scan(
+			&i.Seq,
+			&i.At,
+			&i.ActorID,
+			&i.Actor,
+			&i.Role,
+			&i.Via,
+			&i.Action,
+			&i.Object,
+			&i.ObjectID,
+			&i.TenantID,
+			&i.Before,
+			&i.After,
+			&i.Changes,
+			&i.Reason,
+			&i.IP,
+			&i.RequestID,
+			&i.PrevHash,
+			&i.Hash,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const listAuditBy = `-- name: ListAuditBy :many
+SELECT seq, at, actor_id, actor, role, via, action, object, object_id, tenant_id, before, after, changes, reason, ip, request_id, prev_hash, hash FROM audit_events
+WHERE seq IN (
+  SELECT x.seq FROM unnest($1::text[]) AS a(id) CROSS JOIN LATERAL (
+    SELECT e.seq FROM audit_events e
+    WHERE e.actor_id = a.id AND ($2::bigint = 0 OR e.seq < $2)
+      AND ($3::text = '' OR CASE WHEN strpos($3, '.') > 0 THEN e.action = $3 ELSE split_part(e.action, '.', 1) = $3 END)
+      AND ($4::text = '' OR e.object = $4)
+      AND ($5::text = '' OR e.object_id = $5)
+      AND ($6::text = '' OR e.tenant_id = $6)
+    ORDER BY e.seq DESC LIMIT $7) x
+)
+ORDER BY seq DESC LIMIT $7
+`
+
+type ListAuditByParams struct {
+	Actors    []string
+	BeforeSeq int64
+	Action    string
+	Object    string
+	ObjectID  string
+	TenantID  string
+	MaxRows   int32
+}
+
+// As ListAudit, of some actors: the newest of each by the index, and of those the newest.
+func (q *Queries) ListAuditBy(ctx context.Context, arg ListAuditByParams) ([]AuditEvent, error) {
+	rows, err := q.db.Query(ctx, listAuditBy,
+		arg.Actors,
+		arg.BeforeSeq,
 		arg.Action,
 		arg.Object,
 		arg.ObjectID,
@@ -93,18 +226,19 @@ func (q *Queries) ListAudit(ctx context.Context, arg ListAuditParams) ([]AuditEv
 }
 
 const listKeys = `-- name: ListKeys :many
-
 SELECT v.kid, v.credential_id, v.tenant_id, v.digest, v.state, v.resume_state, v.seq, v.created_at, v.activated_at, v.retiring_at, v.not_after, v.revoked_at, v.revoke_reason, v.ended_at, v.used, v.idle_since, v.leaked, v.brownout_network, v.brownout_from, v.brownout_until, c.name AS credential_name, c.environment, c.scopes, t.name AS tenant_name
 FROM key_versions v JOIN credentials c ON c.id = v.credential_id JOIN tenants t ON t.id = v.tenant_id
-WHERE ($1::text = '' OR v.tenant_id = $1)
-  AND ($2::text = '' OR c.environment = $2)
-  AND ($3::text = '' OR v.state = $3)
-  AND ($4::text = '' OR (v.created_at, v.kid) < ($5::timestamptz, $4::text))
+WHERE ($1::text = '' OR v.kid = $1 OR search_words(c.name) @@ search_query($1) OR search_words(t.name) @@ search_query($1))
+  AND ($2::text = '' OR v.tenant_id = $2)
+  AND ($3::text = '' OR c.environment = $3)
+  AND ($4::text = '' OR v.state = $4)
+  AND ($5::text = '' OR (v.created_at, v.kid) < ($6::timestamptz, $5::text))
 ORDER BY v.created_at DESC, v.kid DESC
-LIMIT $6
+LIMIT $7
 `
 
 type ListKeysParams struct {
+	Q           string
 	TenantID    string
 	Environment string
 	State       string
@@ -121,11 +255,11 @@ type ListKeysRow struct {
 	TenantName     string
 }
 
-// Lists over everything. Filters that are not set are ” and cost nothing: each execution is planned
-// for its own values. No combination of them may walk a table; docs/scale.md tells what holds that.
-// Newest first; the cursor is the last row's (created_at, kid), which never change.
+// Newest first; the cursor is the last row's (created_at, kid), which never change. q is for words that
+// many names have; others go through SearchKeys.
 func (q *Queries) ListKeys(ctx context.Context, arg ListKeysParams) ([]ListKeysRow, error) {
 	rows, err := q.db.Query(ctx, listKeys,
+		arg.Q,
 		arg.TenantID,
 		arg.Environment,
 		arg.State,
@@ -236,6 +370,70 @@ func (q *Queries) ListKeysByID(ctx context.Context, kids []string) ([]ListKeysBy
 	return items, nil
 }
 
+const listTenants = `-- name: ListTenants :many
+SELECT id, name, external_id, plan, time_zone, state, reason, seq, created_at, updated_at, quota_anchor, contacts FROM tenants
+WHERE ($1::text = '' OR search_words(name) @@ search_query($1) OR id = $1 OR external_id = $1)
+  AND ($2::text = '' OR plan = $2)
+  AND (CASE WHEN $3::text = '' THEN state <> 'deleted' ELSE state = $3 END)
+  AND (NOT $4::boolean OR EXISTS (SELECT 1 FROM overrides o WHERE o.tenant_id = tenants.id AND o.ended_at IS NULL))
+  AND ($5::text = '' OR (created_at, id) < ($6::timestamptz, $5::text))
+ORDER BY created_at DESC, id DESC
+LIMIT $7
+`
+
+type ListTenantsParams struct {
+	Q             string
+	Plan          string
+	State         string
+	WithOverrides bool
+	AfterID       string
+	AfterAt       time.Time
+	MaxRows       int32
+}
+
+// Newest first; the cursor is the last row's (created_at, id), which never change. q is for words that
+// many names have; others go through SearchTenants.
+func (q *Queries) ListTenants(ctx context.Context, arg ListTenantsParams) ([]Tenant, error) {
+	rows, err := q.db.Query(ctx, listTenants,
+		arg.Q,
+		arg.Plan,
+		arg.State,
+		arg.WithOverrides,
+		arg.AfterID,
+		arg.AfterAt,
+		arg.MaxRows,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []Tenant{}
+	for rows.Next() {
+		var i Tenant
+		if err := rows.Scan(
+			&i.ID,
+			&i.Name,
+			&i.ExternalID,
+			&i.Plan,
+			&i.TimeZone,
+			&i.State,
+			&i.Reason,
+			&i.Seq,
+			&i.CreatedAt,
+			&i.UpdatedAt,
+			&i.QuotaAnchor,
+			&i.Contacts,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const listTenantsByID = `-- name: ListTenantsByID :many
 SELECT id, name, external_id, plan, time_zone, state, reason, seq, created_at, updated_at, quota_anchor, contacts FROM tenants WHERE id = ANY ($1::text[])
 `
@@ -274,42 +472,93 @@ func (q *Queries) ListTenantsByID(ctx context.Context, ids []string) ([]Tenant, 
 	return items, nil
 }
 
+const listTenantsByName = `-- name: ListTenantsByName :many
+SELECT id, name, external_id, plan, time_zone, state, reason, seq, created_at, updated_at, quota_anchor, contacts FROM tenants
+WHERE state <> 'deleted' AND ($1::text = '' OR state = $1)
+  AND ($2::text = '' OR search_words(name) @@ search_query($2) OR id = $2 OR external_id = $2)
+  AND ($3::text = '' OR plan = $3)
+  AND (NOT $4::boolean OR EXISTS (SELECT 1 FROM overrides o WHERE o.tenant_id = tenants.id AND o.ended_at IS NULL))
+  AND ($5::text = '' OR (lower(name), id) > (SELECT lower(p.name), p.id FROM tenants p WHERE p.id = $5))
+ORDER BY lower(name), id
+LIMIT $6
+`
+
+type ListTenantsByNameParams struct {
+	State         string
+	Q             string
+	Plan          string
+	WithOverrides bool
+	AfterID       string
+	MaxRows       int32
+}
+
+// By name, whatever its case; the cursor is the last row's id, whose name is looked up. Deleted ones are left out.
+func (q *Queries) ListTenantsByName(ctx context.Context, arg ListTenantsByNameParams) ([]Tenant, error) {
+	rows, err := q.db.Query(ctx, listTenantsByName,
+		arg.State,
+		arg.Q,
+		arg.Plan,
+		arg.WithOverrides,
+		arg.AfterID,
+		arg.MaxRows,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []Tenant{}
+	for rows.Next() {
+		var i Tenant
+		if err := rows.Scan(
+			&i.ID,
+			&i.Name,
+			&i.ExternalID,
+			&i.Plan,
+			&i.TimeZone,
+			&i.State,
+			&i.Reason,
+			&i.Seq,
+			&i.CreatedAt,
+			&i.UpdatedAt,
+			&i.QuotaAnchor,
+			&i.Contacts,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const searchKeys = `-- name: SearchKeys :many
-WITH by_credential AS (
-  SELECT v.kid FROM credentials c JOIN key_versions v ON v.credential_id = c.id
-  WHERE search_words(c.name) @@ search_query($2)
-    AND ($3::text = '' OR v.tenant_id = $3) AND ($4::text = '' OR c.environment = $4)
-    AND ($5::text = '' OR v.state = $5)
-    AND ($6::text = '' OR (v.created_at, v.kid) < ($7::timestamptz, $6::text))
-  ORDER BY v.created_at DESC, v.kid DESC LIMIT $1
-), by_tenant AS (
-  SELECT v.kid FROM tenants t JOIN key_versions v ON v.tenant_id = t.id JOIN credentials c ON c.id = v.credential_id
-  WHERE search_words(t.name) @@ search_query($2)
-    AND ($3::text = '' OR v.tenant_id = $3) AND ($4::text = '' OR c.environment = $4)
-    AND ($5::text = '' OR v.state = $5)
-    AND ($6::text = '' OR (v.created_at, v.kid) < ($7::timestamptz, $6::text))
-  ORDER BY v.created_at DESC, v.kid DESC LIMIT $1
-), found AS (
-  SELECT kid FROM by_credential UNION SELECT kid FROM by_tenant
-  UNION SELECT v.kid FROM key_versions v JOIN credentials c ON c.id = v.credential_id
-  WHERE v.kid = $2::text AND ($3::text = '' OR v.tenant_id = $3) AND ($4::text = '' OR c.environment = $4)
-    AND ($5::text = '' OR v.state = $5)
-    AND ($6::text = '' OR (v.created_at, v.kid) < ($7::timestamptz, $6::text))
+WITH found AS MATERIALIZED (
+  SELECT v.kid, v.created_at FROM key_versions v
+  WHERE (v.kid = $1::text OR v.credential_id = ANY ($2::text[]) OR v.tenant_id = ANY ($3::text[]))
+    AND ($4::text = '' OR v.tenant_id = $4)
+    AND ($5::text = '' OR EXISTS (SELECT 1 FROM credentials e WHERE e.id = v.credential_id AND e.environment = $5))
+    AND ($6::text = '' OR v.state = $6)
+    AND ($7::text = '' OR (v.created_at, v.kid) < ($8::timestamptz, $7::text))
+), newest AS MATERIALIZED (
+  SELECT f.kid FROM found f ORDER BY f.created_at DESC, f.kid DESC LIMIT $9
 )
 SELECT v.kid, v.credential_id, v.tenant_id, v.digest, v.state, v.resume_state, v.seq, v.created_at, v.activated_at, v.retiring_at, v.not_after, v.revoked_at, v.revoke_reason, v.ended_at, v.used, v.idle_since, v.leaked, v.brownout_network, v.brownout_from, v.brownout_until, c.name AS credential_name, c.environment, c.scopes, t.name AS tenant_name
-FROM found f JOIN key_versions v ON v.kid = f.kid JOIN credentials c ON c.id = v.credential_id JOIN tenants t ON t.id = v.tenant_id
+FROM newest n JOIN key_versions v ON v.kid = n.kid JOIN credentials c ON c.id = v.credential_id JOIN tenants t ON t.id = v.tenant_id
 ORDER BY v.created_at DESC, v.kid DESC
-LIMIT $1
 `
 
 type SearchKeysParams struct {
-	MaxRows     int32
-	Q           string
+	KID         string
+	Credentials []string
+	Tenants     []string
 	TenantID    string
 	Environment string
 	State       string
 	AfterKID    string
 	AfterAt     time.Time
+	MaxRows     int32
 }
 
 type SearchKeysRow struct {
@@ -320,17 +569,18 @@ type SearchKeysRow struct {
 	TenantName     string
 }
 
-// As ListKeys, by kid or by words of the names of credential and tenant: each way in finds its own
-// newest, so that each can go by an index.
+// As ListKeys, of few tenants and credentials, or the one with a kid.
 func (q *Queries) SearchKeys(ctx context.Context, arg SearchKeysParams) ([]SearchKeysRow, error) {
 	rows, err := q.db.Query(ctx, searchKeys,
-		arg.MaxRows,
-		arg.Q,
+		arg.KID,
+		arg.Credentials,
+		arg.Tenants,
 		arg.TenantID,
 		arg.Environment,
 		arg.State,
 		arg.AfterKID,
 		arg.AfterAt,
+		arg.MaxRows,
 	)
 	if err != nil {
 		return nil, err
@@ -364,6 +614,87 @@ func (q *Queries) SearchKeys(ctx context.Context, arg SearchKeysParams) ([]Searc
 			&i.Environment,
 			&i.Scopes,
 			&i.TenantName,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const searchTenants = `-- name: SearchTenants :many
+WITH found AS MATERIALIZED (SELECT id, name, external_id, plan, time_zone, state, reason, seq, created_at, updated_at, quota_anchor, contacts FROM tenants WHERE id = ANY ($8::text[]))
+SELECT id, name, external_id, plan, time_zone, state, reason, seq, created_at, updated_at, quota_anchor, contacts FROM found
+WHERE ($1::text = '' OR plan = $1)
+  AND (CASE WHEN $2::text = '' THEN state <> 'deleted' ELSE state = $2 END) AND (NOT $3::boolean OR state <> 'deleted')
+  AND (NOT $4::boolean OR EXISTS (SELECT 1 FROM overrides o WHERE o.tenant_id = found.id AND o.ended_at IS NULL))
+  AND ($5::text = '' OR CASE WHEN $3 THEN (lower(name), id) > (SELECT lower(p.name), p.id FROM tenants p WHERE p.id = $5)
+    ELSE (created_at, id) < ($6::timestamptz, $5::text) END)
+ORDER BY CASE WHEN $3 THEN lower(name) END, CASE WHEN $3 THEN id END, created_at DESC, id DESC
+LIMIT $7
+`
+
+type SearchTenantsParams struct {
+	Plan          string
+	State         string
+	ByName        bool
+	WithOverrides bool
+	AfterID       string
+	AfterAt       time.Time
+	MaxRows       int32
+	Ids           []string
+}
+
+type SearchTenantsRow struct {
+	ID          string
+	Name        string
+	ExternalID  *string
+	Plan        string
+	TimeZone    string
+	State       string
+	Reason      string
+	Seq         int64
+	CreatedAt   time.Time
+	UpdatedAt   time.Time
+	QuotaAnchor string
+	Contacts    []string
+}
+
+// As ListTenants and ListTenantsByName, of few.
+func (q *Queries) SearchTenants(ctx context.Context, arg SearchTenantsParams) ([]SearchTenantsRow, error) {
+	rows, err := q.db.Query(ctx, searchTenants,
+		arg.Plan,
+		arg.State,
+		arg.ByName,
+		arg.WithOverrides,
+		arg.AfterID,
+		arg.AfterAt,
+		arg.MaxRows,
+		arg.Ids,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []SearchTenantsRow{}
+	for rows.Next() {
+		var i SearchTenantsRow
+		if err := rows.Scan(
+			&i.ID,
+			&i.Name,
+			&i.ExternalID,
+			&i.Plan,
+			&i.TimeZone,
+			&i.State,
+			&i.Reason,
+			&i.Seq,
+			&i.CreatedAt,
+			&i.UpdatedAt,
+			&i.QuotaAnchor,
+			&i.Contacts,
 		); err != nil {
 			return nil, err
 		}

@@ -40,6 +40,11 @@ FROM (
 )
 
 const (
+	seedOperators = `
+INSERT INTO operators (id, email, name, role, created_at)
+VALUES ('opr_aaaaaaaaaaaaaaaa', 'ann@seed.example', 'Ann Rare', 'key-admin', now()), ('opr_bbbbbbbbbbbbbbbb', 'bob@seed.example', 'Bob Often', 'key-admin', now()),
+  ('opr_cccccccccccccccc', 'cy@seed.example', 'Cy Mostly', 'key-admin', now())`
+
 	seedRotations = `
 INSERT INTO rotations (id, credential_id, tenant_id, old_kid, new_kid, state, reason, overlap_seconds, started_at, ends_at, ended_at, end_reason)
 SELECT 'rot_' || substr(f.credential_id, 5), f.credential_id, f.tenant_id, o.kid, f.kid,

@@ -61,6 +61,7 @@ func steps(s Size) []statement {
 		{"settings", "SET statement_timeout = 0", nil},
 		{"settings", "SET work_mem = '64MB'", nil},
 		{"settings", "SET maintenance_work_mem = '256MB'", nil},
+		{"operators", seedOperators, nil},
 		{"tenants", seedTenants, []any{s.Tenants, words(first), words(second)}},
 		{"credentials", seedCredentials, []any{s.Tenants, s.Keys}},
 		{"keys", seedKeys, []any{s.Tenants, s.Keys}},
