@@ -14,6 +14,7 @@ import (
 	"strings"
 
 	"github.com/headgate/headgate/console"
+	"github.com/headgate/headgate/web/api"
 )
 
 // maxBody bounds a request body: that of policy pages and of the API holds a
