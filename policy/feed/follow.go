@@ -2,8 +2,10 @@ package feed
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"math/rand/v2"
+	"net"
 	"strings"
 	"time"
 
@@ -17,16 +19,21 @@ const (
 	hastyPoll = 200 * time.Millisecond
 	// bellGap bounds what a flood of messages on the bell can cost.
 	bellGap = 25 * time.Millisecond
+	// bellCheck is how long the bell's connection may be silent before the server
+	// is asked whether it is there, and how long it may take to answer.
+	bellCheck = time.Second
+	// resubscribe is how soon a bell that broke is listened to again.
+	resubscribe = 100 * time.Millisecond
 	// pollTimeout bounds one look at Redis.
 	pollTimeout = time.Second
 )
 
-// pace says how soon to look again.
-type pace bool
+// pace says how soon to look again, at the latest; calm is the ordinary poll.
+type pace time.Duration
 
 const (
-	calm  pace = false
-	hasty pace = true
+	calm  pace = 0
+	hasty      = pace(hastyPoll)
 )
 
 type followConfig struct {
@@ -57,8 +64,8 @@ func follow(ctx context.Context, c followConfig) error {
 	defer timer.Stop()
 	for {
 		wait := jitter(c.poll)
-		if c.do(ctx) == hasty {
-			wait = min(wait, jitter(hastyPoll))
+		if sooner := c.do(ctx); sooner != calm {
+			wait = min(wait, jitter(time.Duration(sooner)))
 		}
 		// Bells within the gap wait in rings, which holds one.
 		timer.Reset(min(wait, bellGap))
@@ -82,33 +89,52 @@ func jitter(d time.Duration) time.Duration {
 	return d - d/10 + rand.N(d/5+1) //nolint:gosec // spreads load, guards nothing
 }
 
-// listen turns messages on the bell into rings. The client reconnects by
-// itself, 100 ms apart; each new subscription rings too, for what was missed.
+// listen turns messages on the bell into rings, and subscribes again when the
+// connection breaks or no longer answers; each new subscription rings too, for
+// what was missed.
 func listen(ctx context.Context, c followConfig, rings chan<- struct{}) {
-	sub := c.client.Subscribe(ctx, c.bell)
-	messages := sub.ChannelWithSubscriptions(redis.WithChannelSize(256), redis.WithChannelHealthCheckInterval(time.Second))
-	defer func() {
-		if err := sub.Close(); err != nil {
-			c.log.DebugContext(ctx, "close bell", "error", err)
+	for ctx.Err() == nil {
+		sub := c.client.Subscribe(ctx, c.bell)
+		stop := context.AfterFunc(ctx, func() { _ = sub.Close() }) // ends a reading that waits
+		err := hear(ctx, sub, c.word, rings)
+		stop()
+		if closed := sub.Close(); closed != nil && !errors.Is(closed, redis.ErrClosed) {
+			c.log.DebugContext(ctx, "close bell", "error", closed)
 		}
-		for range messages { // until the client's reader has ended
-		}
-	}()
-	for {
+		c.log.DebugContext(ctx, "bell is silent", "error", err)
+		timer := time.NewTimer(jitter(resubscribe))
 		select {
 		case <-ctx.Done():
-			return
-		case m, open := <-messages:
-			if !open {
-				return
+		case <-timer.C:
+		}
+		timer.Stop()
+	}
+}
+
+// hear reads one subscription until it breaks. A connection that is cut without
+// either side being told takes what is written for many minutes: what counts is
+// whether the server answers.
+func hear(ctx context.Context, sub *redis.PubSub, word string, rings chan<- struct{}) error {
+	for asked := false; ; {
+		m, err := sub.ReceiveTimeout(ctx, bellCheck)
+		var late net.Error
+		switch {
+		case err == nil:
+			asked = false
+		case ctx.Err() != nil || asked || !errors.As(err, &late) || !late.Timeout():
+			return err
+		default:
+			asked = true
+			if err := sub.Ping(ctx); err != nil {
+				return err
 			}
-			if !matters(m, c.word) {
-				continue
-			}
-			select {
-			case rings <- struct{}{}:
-			default:
-			}
+		}
+		if err != nil || !matters(m, word) {
+			continue
+		}
+		select {
+		case rings <- struct{}{}:
+		default:
 		}
 	}
 }

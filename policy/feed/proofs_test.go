@@ -3,7 +3,6 @@ package feed
 import (
 	"bytes"
 	"context"
-	"crypto/ed25519"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -372,41 +371,4 @@ func TestWatcher_R092_PoisonIsKeptOutAcrossRestarts(t *testing.T) {
 	if n := r.fetches() - from; n != int64(len(dirs)) {
 		t.Errorf("the poison was fetched %d times by %d replicas in 5 polls each", n, len(dirs))
 	}
-}
-
-// TestWatcher_R089_AHalfOpenSubscriptionCostsAPoll swallows what the bell says
-// on a connection that stays open.
-func TestWatcher_R089_AHalfOpenSubscriptionCostsAPoll(t *testing.T) {
-	t.Parallel()
-	r := newRig(t)
-	r.publish(1, 60)
-	proxy := testkit.Proxy(t, r.redis.Addr)
-	client := (&rig{t: t, redis: &testkit.RedisServer{URL: proxy.URL}}).newClient()
-	s := newSignals()
-	w, err := NewWatcher(WatcherConfig{
-		Config: Config{Client: client, Deployment: deployment}, PublicKeys: []ed25519.PublicKey{public(r.key)}, OnChange: s.notify,
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	start(t, w.Run)
-	until(t, s, "version 1", func() bool { return w.Status().Version == 1 })
-	untilSubscribed(t, r, 1)
-	r.do("ACL", "SETUSER", "default", "resetchannels") // the subscription is cut, and cannot be renewed
-	begin := time.Now()
-	r.do("ACL", "SETUSER", "other", "on", ">pw", "~*", "&*", "+@all")
-	if err := client.Ping(t.Context()).Err(); err != nil {
-		t.Log(err)
-	}
-	p := r.signed(2, 61)
-	other := (&rig{t: t, redis: &testkit.RedisServer{URL: strings.Replace(r.redis.URL, "redis://", "redis://other:pw@", 1)}}).newClient()
-	pub, err := NewPublisher(Config{Client: other, Deployment: deployment})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := pub.PublishPolicy(t.Context(), p); err != nil {
-		t.Fatal(err)
-	}
-	until(t, s, "version 2", func() bool { return w.Status().Version == 2 })
-	holds(t, "a version that no bell told of", time.Since(begin), 1500*time.Millisecond, hung)
 }

@@ -112,6 +112,10 @@ func (w *Watcher) consider(ctx context.Context, h head) pace {
 		return calm
 	}
 	if h.offer.Body == nil {
+		if wait := w.ration.take(time.Now()); wait > 0 {
+			return pace(wait)
+		}
+		spread(ctx, w.cfg.Spread)
 		body, err := w.fetchBody(ctx, h.offer.Version)
 		if err != nil {
 			w.noteContact(ctx, err)

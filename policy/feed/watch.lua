@@ -22,11 +22,17 @@ end
 if redis.call('TYPE', KEYS[2]).ok == 'string' then
   answer[9] = redis.call('GETRANGE', KEYS[2], 0, 4095)
 end
-if redis.call('TYPE', KEYS[3]).ok == 'hash' and redis.call('HSTRLEN', KEYS[3], 'tag') <= 64 and
-  redis.call('HSTRLEN', KEYS[3], 'record') <= 65536 then
+local canary = redis.call('TYPE', KEYS[3]).ok
+if canary == 'hash' and redis.call('HSTRLEN', KEYS[3], 'tag') <= 64 and redis.call('HSTRLEN', KEYS[3], 'record') <= 65536 then
   answer[10] = redis.call('HGET', KEYS[3], 'tag') or ''
   if answer[10] ~= ARGV[1] then
     answer[11] = redis.call('HGET', KEYS[3], 'record') or ''
+  end
+elseif canary ~= 'none' then
+  -- Not what a console writes: said once, and otherwise as if there were none.
+  answer[10] = 'unreadable'
+  if ARGV[1] ~= 'unreadable' then
+    answer[11] = 'unreadable'
   end
 end
 return answer

@@ -21,6 +21,7 @@ type WatcherConfig struct {
 	Console    *Console            // asked while Redis is away; nil: never
 	Pull       time.Duration       // how often then; default 1 s ± 10 %
 	Replica    string              // this replica's id, for canaries; "" takes none
+	Spread     time.Duration       // a new version is read within a random part of it; default 40 ms
 	OnChange   func()              // called after a new version is in force and when the NACK changes; must not block
 }
 
@@ -82,6 +83,7 @@ type Watcher struct {
 	refusedPulled atomic.Bool
 
 	tried     refusal // of Run's goroutine alone, as is
+	ration    *ration // of documents read from Redis
 	signature []byte  // of the version in force, as it was last verified and saved
 	canaryTag string  // of the canary's record that was last looked at, good or not
 	canary    *policy.Canary
@@ -99,10 +101,13 @@ func NewWatcher(cfg WatcherConfig) (*Watcher, error) {
 	if cfg.Poll <= 0 {
 		cfg.Poll = defaultPoll
 	}
+	if cfg.Spread <= 0 {
+		cfg.Spread = defaultSpread
+	}
 	if cfg.OnChange == nil {
 		cfg.OnChange = func() {}
 	}
-	w := &Watcher{cfg: cfg, keys: keys{cfg.Namespace}, disk: newPolicyDisk(cfg.StateDir)}
+	w := &Watcher{cfg: cfg, keys: keys{cfg.Namespace}, disk: newPolicyDisk(cfg.StateDir), ration: newRation(fetchBurst, fetchEvery)}
 	if cfg.Console != nil {
 		w.puller = newPuller(cfg.Console, cfg.Pull)
 	}
