@@ -3,6 +3,7 @@ package testkit
 import (
 	"io"
 	"net"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -47,8 +48,8 @@ type pair struct {
 
 func (p *pair) close() { _, _ = p.client.Close(), p.server.Close() }
 
-// Proxy starts a proxy in front of target (host:port) and stops it at the end
-// of the test.
+// Proxy starts a proxy in front of target (host:port, or the path of a Unix
+// socket) and stops it at the end of the test.
 func Proxy(t testing.TB, target string) *FaultProxy {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // of loopback: nothing to wait for
@@ -138,7 +139,11 @@ func (p *FaultProxy) accept() {
 }
 
 func (p *FaultProxy) serve(client net.Conn) {
-	server, err := net.DialTimeout("tcp", p.target, time.Second) //nolint:noctx // bounded by its timeout
+	network := "tcp"
+	if strings.HasPrefix(p.target, "/") {
+		network = "unix"
+	}
+	server, err := net.DialTimeout(network, p.target, time.Second) //nolint:noctx // bounded by its timeout
 	if err != nil {
 		_ = client.Close()
 		return
