@@ -105,7 +105,7 @@ func TestAPI_EveryOperationRefusesRolesWithoutItsPermission(t *testing.T) {
 		t.Fatal(err)
 	}
 	fill := strings.NewReplacer("{tenant}", "ten_aaaaaaaaaaaaaaaa", "{draft}", "drf_aaaaaaaaaaaaaaaa", "{version}", "77", "{rotation}", "rot_aaaaaaaaaaaaaaaa",
-		"{credential}", "crd_aaaaaaaaaaaaaaaa", "{kid}", "0123456789AB")
+		"{credential}", "crd_aaaaaaaaaaaaaaaa", "{kid}", "0123456789AB", "{override}", "ovr_aaaaaaaaaaaaaaaa", "{limit}", "plan.requests")
 	cells := 0
 	for pattern, methods := range doc.Paths {
 		for method, operation := range methods {
