@@ -102,6 +102,9 @@ func (c *consoleCmd) check(p *config.Problems, dsn string) {
 	if c.DatabaseConns < 0 {
 		p.Add("--database-conns", "must not be negative")
 	}
+	if c.KeySourceAge != 0 && c.KeySourceAge < 8*24*time.Hour {
+		p.Add("--key-source-age", "must be at least 192h: rotations look back a week")
+	}
 	if !policy.ValidDeployment(c.Deployment) {
 		p.Add("--deployment", "must be 1 to 40 lower-case letters, digits and hyphens")
 	}

@@ -33,7 +33,7 @@ func (c *consoleCmd) services(d console.Deps, store *db.Store) services {
 	d.Nudge = s.relay.Nudge
 	s.fleet, s.activity, s.operators = console.NewFleet(d), console.NewActivity(d), console.NewOperators(d)
 	s.decisions = console.NewDecisions(d, console.DecisionRetention{Age: c.DecisionLogAge, Bytes: c.DecisionLogBytes})
-	s.keyUse = console.NewKeyUses(d, s.fleet, console.KeyUseRetention{})
+	s.keyUse = console.NewKeyUses(d, s.fleet, console.KeyUseRetention{Sources: c.KeySourceAge})
 	d.KeyUse = s.keyUse
 	d.Prover, d.Decisions, d.Traffic, d.Passwords = replay.Engine{}, s.decisions, s.activity.Live(), s.operators
 	s.bulk = console.NewBulkJobs(d)
