@@ -48,8 +48,8 @@ func Reads(ctx context.Context, conn *pgx.Conn, st Statement) ([]Scan, error) {
 		return nil, fmt.Errorf("begin: %w", err)
 	}
 	defer func() { _ = tx.Rollback(context.WithoutCancel(ctx)) }()
-	if _, err := tx.Exec(ctx, "SET LOCAL plan_cache_mode = force_custom_plan"); err != nil {
-		return nil, fmt.Errorf("set plan cache mode: %w", err)
+	if _, err := tx.Exec(ctx, "SET LOCAL plan_cache_mode = force_custom_plan; SET LOCAL random_page_cost = 1.1"); err != nil {
+		return nil, fmt.Errorf("plan as the console does: %w", err)
 	}
 	var raw []byte
 	if err := tx.QueryRow(ctx, "EXPLAIN (ANALYZE, FORMAT JSON) "+st.SQL, st.Args...).Scan(&raw); err != nil {
