@@ -9,13 +9,17 @@ import (
 
 // LeakFound is one key that was found in a text, without its secret.
 type LeakFound struct {
-	Key     KeyRow
-	Ours    bool   // a key of this installation, secret and all
-	Masked  string // what can be shown of it
-	Sources []SourceRow
-	Cases   []LeakCaseRow
-	Effect  string // what containing it does, in numbers
-	Form    *form.Form
+	Key    KeyRow
+	Ours   bool   // a key of this installation, secret and all
+	Masked string // what can be shown of it
+	// Operator is whose API token it is; "" for a tenant's key.
+	Operator string
+	KID      string
+	Revoked  bool // the token is refused already
+	Sources  []SourceRow
+	Cases    []LeakCaseRow
+	Effect   string // what containing it does, in numbers
+	Form     *form.Form
 }
 
 // LeakCaseRow is one key that was found where it should not be.

@@ -186,7 +186,8 @@ func pages() map[string]templ.Component {
 	cases := []views.LeakCaseRow{{ID: "lek_1", KID: "0123456789AB", Tenant: hostile, TenantURL: ui.TenantURL("ten_a", "keys"), State: "open", Source: hostile, Kind: hostile, URL: hostile, Note: hostile, Found: at("11:00:00"), Reports: "reported 3 times", CanDismiss: true, Problem: "Say why.", Kept: hostile},
 		{ID: "lek_2", KID: "AA23456789AB", Tenant: "Acme", TenantURL: ui.TenantURL("ten_a", "keys"), State: "contained", Source: "console", Done: "revoked and replaced", ClosedBy: hostile, Found: at("07:00:00")}}
 	found := []views.LeakFound{{Key: keys(hostile)[0], Ours: true, Masked: "hg_live_0123456789AB_…", Sources: key.Sources, Cases: cases, Effect: "It is refused.", Form: failed()},
-		{Key: keys("backend")[2], Ours: true, Masked: "hg_live_AA23456789AB_…", Form: filled(nil)}, {Masked: "hg_test_000000000000_…", Form: filled(nil)}}
+		{Key: keys("backend")[2], Ours: true, Masked: "hg_live_AA23456789AB_…", Form: filled(nil)}, {Masked: "hg_test_000000000000_…", Form: filled(nil)},
+		{Masked: "hg_ops_000000000001_…", Ours: true, Operator: hostile, KID: "000000000001", Form: filled(nil)}, {Masked: "hg_ops_000000000002_…", Ours: true, Operator: "Ops", Revoked: true, Form: filled(nil)}}
 	ownFailed := own[0]
 	ownFailed.Act, ownFailed.Problem, ownFailed.Kept = "end", "Say why.", hostile
 	keyFailed := key

@@ -53,6 +53,9 @@ type TenantFormProps struct {
 	NoPlans bool   // no policy is in force, or it has no plans
 	Token   string // guards against a second submission; empty for changes
 	Seq     string // of the tenant when it was read; guards against a lost change
+	// Preview is what the other plan changes, SeenPlan the plan that it was shown for.
+	Preview  []ui.DiffRow
+	SeenPlan string
 }
 
 // TenantHeadProps is what stands above each tab of a tenant.
@@ -67,7 +70,7 @@ type TenantHeadProps struct {
 	State        string // active, suspended or deleted
 	StateReason  string
 	Created      time.Time
-	Tab          string // "", keys, usage, overrides or audit
+	Tab          string // "", keys, usage, overrides, members or audit
 	CanManage    bool
 	CanManageKey bool
 	CanAudit     bool
@@ -187,6 +190,7 @@ func (p TenantHeadProps) tabs() []ui.Tab {
 		{Label: "Usage", URL: ui.TenantURL(p.ID, "usage"), Current: p.Tab == "usage"},
 		{Label: "Overrides", URL: ui.TenantURL(p.ID, "overrides"), Current: p.Tab == "overrides"},
 	}
+	tabs = append(tabs, ui.Tab{Label: "Members", URL: ui.TenantURL(p.ID, "members"), Current: p.Tab == "members"})
 	if p.CanAudit {
 		tabs = append(tabs, ui.Tab{Label: "Audit", URL: ui.TenantURL(p.ID, "audit"), Current: p.Tab == "audit"})
 	}

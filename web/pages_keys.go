@@ -34,7 +34,7 @@ func (s *Server) keyList(w http.ResponseWriter, r *http.Request) error {
 	}
 	now := s.Now()
 	p := views.KeyListProps{Frame: s.titled(r, "Keys"), Now: now, Q: q.Q, State: f.Get("state"), Environment: f.Get("environment"),
-		Show: f.Get("show"), Shows: keyShows(), UseAge: useAgeText(now, uses.age), CanManage: can(r, console.PermManageKeys)}
+		Show: f.Get("show"), Shows: keyShows(), UseAge: useAgeText(now, uses.age), CanManage: can(r, console.PermManageKeys), ExportURL: s.exportURL(r, "/keys.csv")}
 	p.Filtered = p.Q != "" || p.State != "" || p.Environment != "" || p.Show != ""
 	total := ""
 	if !p.Filtered {
@@ -73,7 +73,7 @@ func (s *Server) usedRows(r *http.Request, list []console.KeyVersion, uses keyUs
 	retiring := false
 	for _, k := range list {
 		row := keyRow(r, k)
-		row.Use = uses.cell(k.KID)
+		row.Use = uses.cell(k.KID, k.CreatedAt)
 		rows = append(rows, row)
 		retiring = retiring || k.State == policy.KeyRetiring
 	}
@@ -135,7 +135,7 @@ func (s *Server) keyPageWith(w http.ResponseWriter, r *http.Request, status int,
 	}
 	p := views.KeyPageProps{Frame: s.titled(r, "Key "+k.KID), Now: now, Key: keyRow(r, k), Scopes: k.Scopes,
 		Act: act, Problem: problem, Reason: reason, UseEffect: uses.effect(now, k.KID), UseAge: useAgeText(now, uses.age), Timeline: timelineOf(now, c.Versions)}
-	p.Key.Use = uses.cell(k.KID)
+	p.Key.Use = uses.cell(k.KID, k.CreatedAt)
 	if p.Versions, err = s.usedRows(r, c.Versions, uses); err != nil {
 		return err
 	}
@@ -265,7 +265,7 @@ func (s *Server) tenantKeys(w http.ResponseWriter, r *http.Request) error {
 			Expires: at(c.ExpiresAt), CanRotate: canRotate(r, c), RotateURL: ui.CredentialURL(c.ID, "rotate")}
 		for _, v := range c.Versions {
 			row := keyRow(r, v)
-			row.Use = uses.cell(v.KID)
+			row.Use = uses.cell(v.KID, v.CreatedAt)
 			b.Versions = append(b.Versions, row)
 		}
 		if rot, ok := open[c.ID]; ok {

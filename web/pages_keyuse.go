@@ -22,9 +22,10 @@ type keyUses struct {
 	age  console.UseAge
 }
 
-// usesOf asks who uses keys. Where nobody can tell, all of it is unknown.
+// usesOf asks who uses keys, and how current that is. Where nobody can tell, all
+// of it is unknown.
 func (s *Server) usesOf(ctx context.Context, kids ...string) (keyUses, error) {
-	if s.KeyUse == nil || len(kids) == 0 {
+	if s.KeyUse == nil {
 		return keyUses{}, nil
 	}
 	uses, age, err := s.KeyUse.Uses(ctx, kids)
@@ -34,12 +35,23 @@ func (s *Server) usesOf(ctx context.Context, kids ...string) (keyUses, error) {
 // current reports whether what is not known to be used is not used.
 func (u keyUses) current() bool { return !u.age.Through.IsZero() && !u.age.Behind }
 
-// cell is the use of one key in words.
-func (u keyUses) cell(kid string) views.KeyUseCell {
+// unused is the word for something that was made at a time and is not known to
+// have been used: it may have been, before anybody counted.
+func (u keyUses) unused(created time.Time) string {
+	switch {
+	case !u.current():
+		return ui.Unknown
+	case u.age.Since.IsZero() || created.Before(u.age.Since.Add(-time.Minute)):
+		return "not since " + u.age.Since.UTC().Format(time.DateOnly)
+	}
+	return "never"
+}
+
+// cell is the use of one key, which was made at a time, in words.
+func (u keyUses) cell(kid string, created time.Time) views.KeyUseCell {
 	k, ok := u.uses[kid]
-	c := views.KeyUseCell{Word: "never", Requests: ui.Int(k.Requests24h), Refused: ui.Int(k.Refused24h)}
+	c := views.KeyUseCell{Word: u.unused(created), Requests: ui.Int(k.Requests24h), Refused: ui.Int(k.Refused24h)}
 	if !u.current() {
-		c.Word = ui.Unknown
 		if c.Requests, c.Refused = ui.Unknown, ui.Unknown; ok {
 			c.Behind = true
 		}
@@ -59,7 +71,7 @@ func (u keyUses) effect(now time.Time, kid string) string {
 	case !u.current() && (!ok || k.LastUsedAt == nil):
 		return "How much it is used is unknown now."
 	case !ok || k.LastUsedAt == nil:
-		return "It has never been used."
+		return "It is not known to have been used."
 	case !u.current():
 		return "It was last known to be used " + ui.Ago(now, *k.LastUsedAt) + "; what came since is unknown."
 	}
@@ -74,7 +86,10 @@ func (u keyUses) effect(now time.Time, kid string) string {
 func useAgeText(now time.Time, age console.UseAge) string {
 	silent := ""
 	if len(age.Silent) > 0 {
-		silent = "; nothing is heard from " + strings.Join(age.Silent, ", ")
+		silent += "; nothing is heard from " + strings.Join(age.Silent, ", ")
+	}
+	if m := age.Missing; m != nil {
+		silent += "; what " + m.Replica + " saw from " + ui.Absolute(m.From) + " to " + ui.Absolute(m.To) + " is lost"
 	}
 	switch {
 	case age.Through.IsZero():

@@ -99,7 +99,7 @@ func (s *Server) leakFound(w http.ResponseWriter, r *http.Request, text string) 
 func (s *Server) putFound(r *http.Request, p *views.LeakPageProps, finds []console.LeakFind) error {
 	var kids []string
 	for _, f := range finds {
-		if f.Ours {
+		if f.Ours && f.Operator == "" {
 			kids = append(kids, f.KID)
 		}
 	}
@@ -109,10 +109,10 @@ func (s *Server) putFound(r *http.Request, p *views.LeakPageProps, finds []conso
 	}
 	p.UseAge = useAgeText(p.Now, uses.age)
 	for _, f := range finds {
-		row := views.LeakFound{Masked: f.Masked, Ours: f.Ours, Form: form.New(map[string]string{"how": "replace"})}
-		if f.Ours {
+		row := views.LeakFound{KID: f.KID, Masked: f.Masked, Ours: f.Ours, Operator: f.Operator, Revoked: f.Revoked, Form: form.New(map[string]string{"how": "replace"})}
+		if f.Ours && f.Operator == "" {
 			row.Key, row.Cases = keyRow(r, f.Version), leakRows(r, f.Cases)
-			row.Key.Use = uses.cell(f.KID)
+			row.Key.Use = uses.cell(f.KID, f.Version.CreatedAt)
 			row.Effect = "It is refused with 401 on every gateway within a second, for good. " + uses.effect(p.Now, f.KID)
 			if row.Sources, err = s.sourcesOf(r.Context(), f.KID); err != nil {
 				return err
@@ -189,4 +189,13 @@ func (s *Server) leakDismiss(w http.ResponseWriter, r *http.Request) error {
 		return s.leakListWith(w, r, status, id, problem, f)
 	}
 	return s.redirect(w, r, ui.LeaksURL(), "Dismissed; the key goes on working.")
+}
+
+// leakToken revokes an operator's API token that got out: one's own, or, for an
+// owner, anybody's.
+func (s *Server) leakToken(w http.ResponseWriter, r *http.Request) error {
+	if err := s.Operators.RevokeToken(r.Context(), actor(r), form.Parse(r, "kid").Get("kid")); err != nil {
+		return err
+	}
+	return s.redirect(w, r, ui.LeaksURL(), "The API token is revoked.")
 }

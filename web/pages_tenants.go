@@ -28,7 +28,7 @@ func (s *Server) tenantList(w http.ResponseWriter, r *http.Request) error {
 	}
 	now := s.Now()
 	p := views.TenantListProps{Frame: s.titled(r, "Tenants"), Now: now, Q: f.Get("q"), Plan: f.Get("plan"), State: f.Get("state"), Only: f.Get("only"), Sort: f.Get("sort"),
-		Plans: in.planOptions(ui.Option{Label: "any"}, f.Get("plan")), LiveAge: s.liveAge(now), CanManage: can(r, console.PermManageTenants)}
+		Plans: in.planOptions(ui.Option{Label: "any"}, f.Get("plan")), LiveAge: s.liveAge(now), CanManage: can(r, console.PermManageTenants), ExportURL: s.exportURL(r, "/tenants.csv")}
 	p.Filtered = p.Q != "" || p.Plan != "" || p.State != "" || p.Only != ""
 	total := ""
 	if !p.Filtered {
@@ -38,9 +38,11 @@ func (s *Server) tenantList(w http.ResponseWriter, r *http.Request) error {
 		}
 		total = estimate(n)
 	}
-	if p.Rows, err = s.tenantRows(r.Context(), now, items); err != nil {
+	rows, uses, err := s.tenantRows(r.Context(), now, items)
+	if err != nil {
 		return err
 	}
+	p.Rows, p.UseAge = rows, useAgeText(now, uses.age)
 	p.Pager = withTotal(pagerOf(r, page, len(items), next), total)
 	return s.render(w, r, http.StatusOK, views.TenantList(p))
 }
@@ -52,17 +54,47 @@ func tenantQuery(f *form.Form, page console.Page) console.TenantQuery {
 }
 
 // tenantRows are tenants with what is known of them: keys, overrides, traffic.
-func (s *Server) tenantRows(_ context.Context, now time.Time, items []console.Tenant) ([]views.TenantRow, error) {
+func (s *Server) tenantRows(ctx context.Context, now time.Time, items []console.Tenant) ([]views.TenantRow, keyUses, error) {
+	ids := make([]string, len(items))
+	for i, t := range items {
+		ids[i] = t.ID
+	}
+	facts, err := s.Tenants.Facts(ctx, ids)
+	if err != nil {
+		return nil, keyUses{}, err
+	}
+	uses, err := s.usesOf(ctx)
+	if err != nil {
+		return nil, keyUses{}, err
+	}
 	rows := make([]views.TenantRow, 0, len(items))
 	for _, t := range items {
-		rows = append(rows, s.tenantRow(now, t))
+		row := s.tenantRow(now, t)
+		putFacts(&row, facts[t.ID], uses, t.CreatedAt)
+		rows = append(rows, row)
 	}
-	return rows, nil
+	return rows, uses, nil
+}
+
+// putFacts tells of keys, overrides and the last day of a tenant.
+func putFacts(row *views.TenantRow, f console.TenantFacts, uses keyUses, created time.Time) {
+	row.Keys = ui.Int(f.Active) + " active"
+	if f.Retiring > 0 {
+		row.Keys += ", " + ui.Int(f.Retiring) + " retiring"
+	}
+	if f.Overrides > 0 {
+		row.Overrides, row.NextEnd = ui.Int(f.Overrides), at(f.NextEnd)
+	}
+	row.Seen, row.SeenWord = at(f.LastSeen), uses.unused(created)
+	row.Day = ui.Unknown
+	if uses.current() {
+		row.Day = ui.Int(f.Requests24h)
+	}
 }
 
 func (s *Server) tenantRow(now time.Time, t console.Tenant) views.TenantRow {
 	row := views.TenantRow{ID: t.ID, Name: t.Name, ExternalID: t.ExternalID, Plan: t.Plan, State: string(t.State),
-		Created: t.CreatedAt, Requests: ui.Unknown, Refused: ui.Unknown, Keys: ui.Unknown, Day: ui.Unknown, SeenWord: ui.Unknown}
+		Created: t.CreatedAt, Requests: ui.Unknown, Refused: ui.Unknown}
 	if !s.liveKnown(now) {
 		return row
 	}
@@ -81,7 +113,8 @@ func (s *Server) tenantNew(w http.ResponseWriter, r *http.Request) error {
 }
 
 // tenantForm shows the form for a new tenant or, when t is given, for a change.
-func (s *Server) tenantForm(w http.ResponseWriter, r *http.Request, status int, f *form.Form, t *console.Tenant) error {
+// preview is what its other plan changes.
+func (s *Server) tenantForm(w http.ResponseWriter, r *http.Request, status int, f *form.Form, t *console.Tenant, preview ...ui.DiffRow) error {
 	in, err := s.inForce(r.Context())
 	if err != nil {
 		return err
@@ -90,7 +123,7 @@ func (s *Server) tenantForm(w http.ResponseWriter, r *http.Request, status int, 
 		Token: f.Raw("token"), NoPlans: in.Compiled == nil || len(in.Compiled.Document.Plans) == 0}
 	if t != nil {
 		p.Title, p.Action, p.Button, p.Back, p.Token = "Edit "+t.Name, ui.TenantURL(t.ID, "edit"), "Save", ui.TenantURL(t.ID, ""), ""
-		p.Seq = f.Raw("seq")
+		p.Seq, p.SeenPlan, p.Preview = f.Raw("seq"), f.Raw("seen_plan"), preview
 	}
 	p.Frame = s.titled(r, p.Title)
 	p.Plans = in.planOptions(ui.Option{Label: "Choose…"}, f.Raw("plan"))
@@ -137,7 +170,10 @@ func (s *Server) tenantUpdate(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	f := form.Parse(r, "name", "plan", "external_id", "time_zone", "contacts", "quota_anchor", "seq")
+	f := form.Parse(r, "name", "plan", "external_id", "time_zone", "contacts", "quota_anchor", "seq", "seen_plan")
+	if shown, err := s.planPreview(w, r, f, t); shown || err != nil {
+		return err
+	}
 	name, plan, external, zone, anchor, contacts := f.Get("name"), f.Get("plan"), f.Get("external_id"), f.Get("time_zone"), f.Get("quota_anchor"), contactsOf(f)
 	patch := console.TenantPatch{Name: &name, Plan: &plan, ExternalID: &external, TimeZone: &zone, QuotaAnchor: &anchor, Contacts: &contacts}
 	if seq, err := strconv.ParseInt(f.Get("seq"), 10, 64); err == nil {
@@ -151,6 +187,53 @@ func (s *Server) tenantUpdate(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	return s.redirect(w, r, ui.TenantURL(t.ID, ""), "Saved.")
+}
+
+// planPreview shows what another plan changes for a tenant before it is saved;
+// false when there is nothing to show, or it was shown.
+func (s *Server) planPreview(w http.ResponseWriter, r *http.Request, f *form.Form, t console.Tenant) (bool, error) {
+	to := f.Get("plan")
+	if to == t.Plan || to == "" || to == f.Get("seen_plan") || t.State == policy.TenantDeleted {
+		return false, nil
+	}
+	change, err := s.Overrides.PlanChange(r.Context(), t.ID, to)
+	if console.CodeOf(err) == console.CodeInvalid {
+		return false, nil // saving says what is wrong with it
+	}
+	if err != nil {
+		return false, err
+	}
+	if len(change.Limits)+len(change.Unused)+len(change.Regain) == 0 {
+		return false, nil
+	}
+	f.Value["seen_plan"] = to
+	f.Message = "Not saved yet: another plan changes what is below. Save again to go on."
+	return true, s.tenantForm(w, r, http.StatusUnprocessableEntity, f, &t, previewRows(change)...)
+}
+
+// previewRows are what another plan changes for a tenant.
+func previewRows(c console.PlanChange) []ui.DiffRow {
+	var rows []ui.DiffRow
+	for _, l := range c.Limits {
+		row := ui.DiffRow{Path: l.ID, Kind: "changed", Effect: "looser"}
+		if l.Before != nil {
+			row.Before = l.Before.Now().Text
+		}
+		if l.After != nil {
+			row.After = l.After.Now().Text
+		}
+		if l.Tighter {
+			row.Effect = "tighter"
+		}
+		rows = append(rows, row)
+	}
+	for _, o := range c.Unused {
+		rows = append(rows, ui.DiffRow{Path: o.Override.Limit, Kind: "changed", Before: overrideText(o.Override), After: "without effect", Text: "the tenant's own value"})
+	}
+	for _, o := range c.Regain {
+		rows = append(rows, ui.DiffRow{Path: o.Override.Limit, Kind: "changed", Before: "without effect", After: overrideText(o.Override), Text: "the tenant's own value"})
+	}
+	return rows
 }
 
 // contactsOf are the addresses that were typed, separated by commas.

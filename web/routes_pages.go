@@ -30,6 +30,9 @@ func (s *Server) pageRoutes(r chi.Router) {
 	s.memberRoutes(r)
 	s.overrideRoutes(r)
 	s.bulkRoutes(r)
+	export := r.With(s.require(console.PermExport))
+	export.Get("/tenants.csv", s.page(s.tenantExport))
+	export.Get("/keys.csv", s.page(s.keyExport))
 }
 
 func (s *Server) tenantRoutes(r chi.Router) {
@@ -61,6 +64,7 @@ func (s *Server) keyRoutes(r chi.Router) {
 
 	view.Get("/leaks", s.page(s.leakList))
 	view.Post("/leaks/find", s.page(s.leakFind))
+	r.With(s.require(console.PermOwnSessions)).Post("/leaks/token", s.page(s.leakToken))
 	view.Post("/find", s.page(s.find))
 
 	manage := r.With(s.require(console.PermManageKeys))

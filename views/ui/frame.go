@@ -239,8 +239,8 @@ type navGroup struct {
 func (p FrameProps) nav() []navGroup {
 	all := []navGroup{
 		{"Operate", []navEntry{{"Overview", OverviewURL()}, {"Tenants", TenantsURL()}, {"Keys", KeysURL()}, {"Leaked keys", LeaksURL()}, {"Gateways", GatewaysURL()}}},
-		{"Change", []navEntry{{"Policy", PolicyURL()}, {"Drafts", DraftsURL()}, {"Reviews", ReviewsURL()}, {"Versions", VersionsURL()}, {"Routes", RoutesURL("")}, {"Plans", PlansURL()}, {"Overrides", OverridesURL("")}, {"Rotations", RotationsURL()}, {"Bulk jobs", BulkURL("")}}},
-		{"Record", []navEntry{{"Audit", AuditURL()}, {"Approval rules", RulesURL()}, {"Sessions", SessionsURL()}}},
+		{"Change", []navEntry{{"Policy", PolicyURL()}, {"Drafts", DraftsURL()}, {"Reviews", ReviewsURL()}, {"Versions", VersionsURL()}, {"Routes", RoutesURL("")}, {"Plans", PlansURL()}, {"Overrides", OverridesURL("")}, {"Rotations", RotationsURL()}, {"Bulk jobs", BulkURL("")}, {"Asks", AsksURL()}}},
+		{"Record", []navEntry{{"Audit", AuditURL()}, {"Approval rules", RulesURL()}, {"Self-service", PortalRulesURL()}, {"Sessions", SessionsURL()}}},
 	}
 	for i := range all {
 		all[i].Entries = slices.DeleteFunc(all[i].Entries, func(e navEntry) bool { return slices.Contains(p.Hidden, e.URL) })
