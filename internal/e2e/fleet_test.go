@@ -226,20 +226,28 @@ func (m *Member) WaitReady() {
 			m.f.t.Fatalf("the gateway ended: %v\n%s", m.proc.Err(), tail(m.Log))
 		default:
 		}
-		raw, err := os.ReadFile(m.addresses)
-		if err != nil {
+		if err := m.located(); err != nil {
 			return err
 		}
-		at := &doors{}
-		if err := json.Unmarshal(raw, at); err != nil {
-			return err
-		}
-		m.at.Store(at)
 		if a := m.Admin("/readyz"); a.Status != http.StatusOK {
 			return fmt.Errorf("status %d: %s", a.Status, a.Body)
 		}
 		return nil
 	})
+}
+
+// located reads where the gateway listens.
+func (m *Member) located() error {
+	raw, err := os.ReadFile(m.addresses)
+	if err != nil {
+		return err
+	}
+	at := &doors{}
+	if err := json.Unmarshal(raw, at); err != nil {
+		return err
+	}
+	m.at.Store(at)
+	return nil
 }
 
 // warm has the gateway look a key up, and connect to its Redis.
