@@ -43,12 +43,17 @@ SELECT * FROM tenants WHERE id > @after_id AND (state <> 'deleted' OR updated_at
 
 -- name: ListTenantFacts :many
 -- What lists tell of tenants besides their rows; the epoch is never.
-SELECT t.id,
-  (SELECT count(*) FROM key_versions v WHERE v.tenant_id = t.id AND (v.state = 'active' OR v.resume_state = 'active'))::bigint AS active,
-  (SELECT count(*) FROM key_versions v WHERE v.tenant_id = t.id AND (v.state = 'retiring' OR v.resume_state = 'retiring'))::bigint AS retiring,
-  coalesce((SELECT max(u.last_used_at) FROM key_use u WHERE u.tenant_id = t.id), 'epoch')::timestamptz AS last_seen,
+SELECT t.id, coalesce(k.active, 0)::bigint AS active, coalesce(k.retiring, 0)::bigint AS retiring,
+  coalesce(use.last_used_at, 'epoch')::timestamptz AS last_seen,
   coalesce(day.requests, 0)::bigint AS requests, coalesce(day.refused, 0)::bigint AS refused
 FROM tenants t LEFT JOIN LATERAL (
+  -- Both at once, by the tenant's index: an index of retiring versions alone would be read whole for each tenant.
+  SELECT count(*) FILTER (WHERE v.state = 'active' OR v.resume_state = 'active') AS active,
+    count(*) FILTER (WHERE v.state = 'retiring' OR v.resume_state = 'retiring') AS retiring
+  FROM key_versions v WHERE v.tenant_id = t.id
+) k ON true LEFT JOIN LATERAL (
+  SELECT max(u.last_used_at) AS last_used_at FROM key_use u WHERE u.tenant_id = t.id
+) use ON true LEFT JOIN LATERAL (
   SELECT sum(h.requests) AS requests, sum(h.limited + h.refused) AS refused
   FROM key_use u JOIN key_use_hours h ON h.kid = u.kid AND h.hour > @since::timestamptz WHERE u.tenant_id = t.id
 ) day ON true
