@@ -85,7 +85,7 @@ func (s *Bulk) draft(actor Actor, in NewBulk) (BulkRecord, error) {
 		}
 	} else {
 		r.Selection = checkSelection(&p, in.Kind, in.Selection, now)
-		if r.Name == "" {
+		if r.Name == "" && len(p) == 0 {
 			r.Name = r.Selection.words(in.Kind)
 		}
 	}
