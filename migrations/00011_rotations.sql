@@ -66,7 +66,11 @@ CREATE INDEX leak_cases_kid ON leak_cases (kid, found_at DESC, id DESC);
 CREATE TRIGGER leak_cases_kept BEFORE DELETE ON leak_cases FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
 CREATE TRIGGER leak_cases_final BEFORE UPDATE ON leak_cases FOR EACH ROW EXECUTE FUNCTION refuse_leaving_final('contained', 'dismissed');
 
+-- Tenants' members change things, too, on their own pages.
+ALTER TABLE audit_events DROP CONSTRAINT audit_events_via_check, ADD CONSTRAINT audit_events_via_check CHECK (via IN ('console', 'api', 'cli', 'portal', 'system'));
+
 -- +goose Down
+ALTER TABLE audit_events DROP CONSTRAINT audit_events_via_check, ADD CONSTRAINT audit_events_via_check CHECK (via IN ('console', 'api', 'cli', 'system')) NOT VALID;
 DROP TABLE leak_cases, brownouts;
 DROP INDEX rotations_tenant, rotations_over, rotations_risk, key_versions_leaked, key_versions_retiring, key_versions_expiring, key_versions_never, key_versions_idle;
 ALTER TABLE rotations DROP COLUMN member_extensions;
