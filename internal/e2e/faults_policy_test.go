@@ -100,7 +100,10 @@ credentials: {headers: [{name: Authorization, scheme: Bearer}], invalid: {per: i
 		{"policy body", "policy refused", func() { f.offer(next); grow("hg:{policy}:body:2") }, nil},
 		{"policy head", "policy refused", func() { f.offer(next); field("hg:{policy}:head", "signature") }, nil},
 		{"stamp", "policy stamp", func() { grow("hg:{policy}:stamp") }, nil},
-		{"canary record", "canary refused", func() { f.do("HSET", "hg:{policy}:canary", "version", 3, "tag", "3-x"); field("hg:{policy}:canary", "record") }, nil},
+		{"canary record", "canary refused", func() {
+			f.do("HSET", "hg:{policy}:canary", "version", 3, "tag", "3-x")
+			field("hg:{policy}:canary", "record")
+		}, nil},
 		{"canary of another type", "canary refused", func() { grow("hg:{policy}:canary") }, nil},
 		{"key record", "directory record refused", func() { grow("hg:key:" + kid) }, asks},
 		{"bells", "", func() { f.ring(100_000) }, nil},
