@@ -194,6 +194,9 @@ func (s *Policies) publishIn(ctx context.Context, tx Tx, actor Actor, p publicat
 	if err != nil {
 		return Version{}, err
 	}
+	if p.rollbackOf > 0 && running == nil && pre.digest == contentDigest(head.Digest, head.Tests) {
+		return Version{}, conflict(fmt.Sprintf("Version %d has the very content of v%d, which is in force: there is nothing to change.", p.rollbackOf, head.Number))
+	}
 	if p.draft.ID != "" {
 		if now, err := tx.LockDraft(ctx, p.draft.ID); err != nil || now.ETag != p.draft.ETag {
 			return Version{}, firstError(err, staleDraft(now))

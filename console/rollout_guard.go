@@ -71,7 +71,7 @@ func (s *Rollouts) Guard(ctx context.Context) error {
 		return ended(err)
 	}
 	if r.Plan.Promote && r.holdOver(now) && p.Done() && s.watch.held(*r, p) {
-		_, err := s.Promote(ctx, SystemActor(), r.Version, fmt.Sprintf("held for %v without harm", r.Plan.Hold))
+		_, err := s.Promote(ctx, SystemActor(), r.Version, "held for "+policy.DurationText(r.Plan.Hold)+" without harm")
 		if code := CodeOf(err); code == CodeInvalid {
 			_, err = s.Stop(ctx, SystemActor(), r.Version, "it can no longer be published: "+err.Error())
 		}

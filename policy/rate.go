@@ -152,6 +152,9 @@ func periodText(d time.Duration) string {
 	return s
 }
 
+// DurationText writes a duration as the document does: "6m", not "6m0s".
+func DurationText(d time.Duration) string { return periodText(d) }
+
 // set reports whether a rate was given at all: the zero value is none.
 func (r Rate) set() bool { return r.Unlimited || r.Period != 0 }
 

@@ -115,8 +115,8 @@ func (a *against) tell(f *folder) int64 {
 	differs := v.differs
 	if f.c.log.gaps() || !v.whole {
 		differs = v.late
-		f.notef("The log does not show what was in the buckets when version %d began to decide in it. The replay begins with full ones, and is compared with what was decided from %v later on.",
-			version, time.Duration(a.warmUp)*time.Microsecond)
+		f.notef("The log does not show what was in the buckets when version %d began to decide in it. The replay begins with full ones, and is compared with what was decided from %s later on.",
+			version, policy.DurationText(time.Duration(a.warmUp)*time.Microsecond))
 	}
 	if a.leased > 0 {
 		f.notef("%d decisions differ by a leased limit, which a replay counts exactly and gateways in slices.", a.leased)

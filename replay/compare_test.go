@@ -156,7 +156,7 @@ func TestCompare_LogsWithoutABeginningAreComparedLater(t *testing.T) {
 	log := logOf(early, late)
 	log[0].Seq = 7
 	got := compared(t, testPolicy, log, onPlan("pro", "ten_a"))
-	if got.Differs != 1 || !strings.Contains(strings.Join(got.Notes, "\n"), "compared with what was decided from 1h0m0s later on") {
+	if got.Differs != 1 || !strings.Contains(strings.Join(got.Notes, "\n"), "compared with what was decided from 1h later on") {
 		t.Errorf("%d differ, %q", got.Differs, got.Notes)
 	}
 }
