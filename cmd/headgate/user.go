@@ -69,7 +69,7 @@ type userCreateCmd struct {
 	userDatabase
 	Email        string `help:"E-mail address to sign in with." required:""`
 	Name         string `help:"Name shown in the audit trail." required:""`
-	Role         string `help:"viewer, editor, publisher, key-admin or owner." default:"viewer"`
+	Role         string `help:"viewer, support, auditor, editor, publisher, key-admin or owner." default:"viewer"`
 	PasswordFile string `help:"File that holds the password; - reads standard input. Without it nobody can sign in." placeholder:"FILE"`
 }
 
