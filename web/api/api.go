@@ -44,6 +44,9 @@ type Deps struct {
 	Bulk        *console.Bulk
 	Exports     *console.Exports
 	Leaks       *console.Leaks
+	Members     *console.Members
+	Asks        *console.Asks
+	PublicURL   string               // for links that are sent to people
 	KeyUse      console.KeyUseSource // nil: nobody knows who uses keys
 	// LeakToken lets scanners report leaks, and nothing else; "" lets none.
 	LeakToken string
@@ -89,6 +92,7 @@ func build(d Deps) (*API, error) {
 	a.registerRollout()
 	a.registerRules()
 	a.registerState()
+	a.registerMembers()
 	a.registerBulk()
 	a.registerExports()
 	a.describeProblems()
