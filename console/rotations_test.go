@@ -68,11 +68,11 @@ func TestRotations_SecondOneWhileOneRunsIsAConflict(t *testing.T) {
 	wantCode(t, err, console.CodeConflict)
 }
 
-func TestRotations_OfManyAtOnceExactlyOneWins(t *testing.T) {
+func TestRotations_B5_R058_OfFiftyAtOnceExactlyOneWins(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t)
 	out := e.issue(t, e.tenant(t, "A").ID)
-	errs := atOnce(20, func(int) error {
+	errs := atOnce(50, func(int) error {
 		_, err := e.rotations.Start(e.ctx, owner, out.Credential.ID, console.NewRotation{Overlap: dayLong, Reason: "r"})
 		return err
 	})
