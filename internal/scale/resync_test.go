@@ -30,33 +30,25 @@ type wire struct {
 	conn   *pgx.Conn
 	store  *db.Store
 	redis  *testkit.RedisServer
-	client redis.UniversalClient
 	deps   console.Deps
 	keys   *console.Keys
 	signer ed25519.PrivateKey
 	resets atomic.Int64
 }
 
-func newWire(t *testing.T, size scale.Size) *wire {
+func newWire(t *testing.T, dsn string, known scale.Known) *wire {
 	t.Helper()
-	w := &wire{redis: testkit.Redis(t), signer: ed25519.NewKeyFromSeed(make([]byte, ed25519.SeedSize))}
-	dsn := testkit.Postgres(t)
+	w := &wire{Known: known, redis: testkit.Redis(t), signer: ed25519.NewKeyFromSeed(make([]byte, ed25519.SeedSize))}
 	var err error
 	if w.conn, err = pgx.Connect(t.Context(), dsn); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = w.conn.Close(context.Background()) })
-	begun := time.Now()
-	if w.Known, err = scale.Seed(t.Context(), w.conn, size); err != nil {
-		t.Fatal(err)
-	}
-	t.Logf("seeded %+v in %v", size, time.Since(begun).Round(time.Millisecond))
 	if w.store, err = db.Open(context.Background(), dsn, 8); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(w.store.Close)
-	w.client = w.connect(t)
-	publisher, err := feed.NewPublisher(feed.Config{Client: w.client, Deployment: scaleDeployment})
+	publisher, err := feed.NewPublisher(feed.Config{Client: w.connect(t), Deployment: scaleDeployment})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -124,16 +116,10 @@ func await(t *testing.T, changed <-chan struct{}, what string, most time.Duratio
 	}
 }
 
-// TestRelay_FillsRedisAndCarriesABulkJobWhileRevocationsPass is a console that
-// finds Redis empty, and then has every key to send again: gateways keep what
-// they cached, and a revocation does not stand in the line.
-func TestRelay_FillsRedisAndCarriesABulkJobWhileRevocationsPass(t *testing.T) {
-	t.Parallel()
-	size := scale.Full().Percent(1)
-	if full() {
-		size = scale.Full()
-	}
-	w := newWire(t, size)
+// carry has a console find Redis empty, and then send every key again: gateways
+// keep what they cached, and a revocation does not stand in the line.
+func (w *wire) carry(t *testing.T) {
+	t.Helper()
 	d, changed := w.directory(t, 1000, "")
 	memory := watchHeap(t)
 	relay := console.NewRelay(w.deps, w.store)
@@ -150,6 +136,7 @@ func TestRelay_FillsRedisAndCarriesABulkJobWhileRevocationsPass(t *testing.T) {
 	if n := w.resets.Load(); n != 0 {
 		t.Errorf("the gateway dropped its cache %d times", n)
 	}
+	w.flat(t)
 }
 
 // bulk has all keys sent once more, as an import does, and revokes five

@@ -83,10 +83,16 @@ func (w *World) Advance(d time.Duration) {
 	w.offset += d
 }
 
-// New makes a world that ends with the test. The options are those of its database.
-func New(t testing.TB, options ...db.Option) *World {
+// New makes a world that ends with the test.
+func New(t testing.TB) *World {
 	t.Helper()
-	w := &World{DSN: testkit.Postgres(t), Decisions: &Decisions{}, Operators: map[console.Role]console.Operator{}, Tokens: map[console.Role]string{}, Log: &Buffer{}}
+	return On(t, testkit.Postgres(t))
+}
+
+// On is New with a database that is there already. The options are those of its connections.
+func On(t testing.TB, dsn string, options ...db.Option) *World {
+	t.Helper()
+	w := &World{DSN: dsn, Decisions: &Decisions{}, Operators: map[console.Role]console.Operator{}, Tokens: map[console.Role]string{}, Log: &Buffer{}}
 	w.Feed, w.KeyUse = NewFeed(w.Now), NewKeyUse(w.Now)
 	ctx, cancel := context.WithCancel(context.Background())
 	store, err := db.Open(ctx, w.DSN, 8, options...)
