@@ -12,6 +12,7 @@ type HeldRow struct {
 	ID, Applies string // Applies: "every route" or the routes' names
 	Per, Counts string
 	Value       string // in force now, in words
+	Until       string // when it ends, RFC 3339; "" for never
 	Shadow      bool   // counted and reported, refuses nobody
 	Steps       []LimitStepRow
 	Peak        string // most in a minute against the base; "unknown"

@@ -18,7 +18,7 @@ func Access(d Deps) (map[string]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{Deps: d, public: public, large: make(chan struct{}, 1), sessions: session.New(session.Config{Rows: d.Sessions, Secure: d.SecureCookies})}
+	s := &Server{Deps: d, public: public, large: make(chan struct{}, 1), sessions: session.New(session.Config[console.Operator]{Rows: d.Sessions, Secure: d.SecureCookies})}
 	r, err := s.router()
 	if err != nil {
 		return nil, err

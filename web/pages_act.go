@@ -44,12 +44,17 @@ func (s *Server) converged(ctx context.Context, change console.Change, verb stri
 // told redirects to path with what an act did and on how many gateways it
 // holds. Where it does not hold on all of them yet, the page goes on saying how far it is.
 func (s *Server) told(w http.ResponseWriter, r *http.Request, path, name string, change console.Change) error {
+	return s.toldAs(w, r, path, name, namedActs()[name].did, change)
+}
+
+// toldAs is told with other words for what was done.
+func (s *Server) toldAs(w http.ResponseWriter, r *http.Request, path, name, did string, change console.Change) error {
 	act := namedActs()[name]
 	text, ok := s.converged(r.Context(), change, act.verb)
 	if !ok {
 		return s.redirect(w, r, path+"?change="+strconv.FormatInt(change.OutboxID, 10)+"&act="+url.QueryEscape(name), "")
 	}
-	return s.redirect(w, r, path, act.did+": "+text+".")
+	return s.redirect(w, r, path, did+": "+text+".")
 }
 
 // namedAct is an act in words: what it did, what it is doing, what gateways do by

@@ -211,7 +211,7 @@ func TestBrowser_OverviewMovesAndHostileNamesDoNothing(t *testing.T) {
 	if kept := b.eval(`String(document.querySelector('#usage details').open)`); kept != "true" {
 		t.Error("what was unfolded is folded by the next poll")
 	}
-	for _, path := range []string{"/tenants", "/tenants/" + bad.ID, "/tenants/" + bad.ID + "/audit", "/t/" + bad.ID, "/audit"} {
+	for _, path := range []string{"/tenants", "/tenants/" + bad.ID, "/tenants/" + bad.ID + "/audit", "/tenants/" + bad.ID + "/view-as", "/audit"} {
 		b.open(path)
 		if !strings.Contains(b.text(), "onerror=window.__xss=1") {
 			t.Errorf("%s does not show the name", path)
@@ -228,7 +228,7 @@ func TestBrowser_NarrowPagesDoNotScrollSideways(t *testing.T) {
 	w, tenant := world(t)
 	b := openBrowser(t, w)
 	used(w, tenant.ID, 3, 1)
-	for _, path := range []string{"/overview", "/tenants", "/tenants/" + tenant.ID, "/tenants/new", "/keys", "/gateways", "/rotations", "/t/" + tenant.ID, "/policy", "/policy/versions", "/policy/versions/1", "/routes?request=GET+/v1/reports/7&tenant=pro", "/plans", "/policy/reviews", "/settings/rules", "/policy/adopt", "/audit"} {
+	for _, path := range []string{"/overview", "/tenants", "/tenants/" + tenant.ID, "/tenants/new", "/keys", "/gateways", "/rotations", "/tenants/" + tenant.ID + "/view-as", "/policy", "/policy/versions", "/policy/versions/1", "/routes?request=GET+/v1/reports/7&tenant=pro", "/plans", "/policy/reviews", "/settings/rules", "/policy/adopt", "/audit"} {
 		b.narrow()
 		b.open(path)
 		if wide := b.eval(`document.documentElement.scrollWidth > 390 ? String(document.documentElement.scrollWidth) : ''`); wide != "" {

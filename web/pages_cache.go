@@ -28,6 +28,14 @@ func (f inForce) label() string {
 	return "v" + strconv.FormatInt(f.Version, 10)
 }
 
+// routes are those of the policy in force; nil when nothing has been published.
+func (f inForce) routes() []policy.Route {
+	if f.Compiled == nil {
+		return nil
+	}
+	return f.Compiled.Document.Routes
+}
+
 // pageCache keeps the policy in force, so that pages that ask for themselves
 // every two seconds do not read and compile it each time. The zero value is
 // empty. It is safe for concurrent use.

@@ -22,7 +22,7 @@ func TestKeys_SecretIsShownOnceAndNowhereElse(t *testing.T) {
 	again := c.Post("/tenants/"+tenant.ID+"/keys", form)
 	wants(t, again, http.StatusConflict, "nothing was done twice")
 	kid := secret[8:20]
-	for _, path := range []string{"/keys", "/keys/" + kid, "/tenants/" + tenant.ID + "/keys", "/tenants/" + tenant.ID + "/audit", "/overview", "/audit", "/t/" + tenant.ID} {
+	for _, path := range []string{"/keys", "/keys/" + kid, "/tenants/" + tenant.ID + "/keys", "/tenants/" + tenant.ID + "/audit", "/overview", "/audit", "/tenants/" + tenant.ID + "/view-as"} {
 		a := c.Get(path)
 		wants(t, a, http.StatusOK)
 		if strings.Contains(a.Text, secret) || strings.Contains(a.Text, secret[21:53]) {
@@ -169,8 +169,8 @@ func TestViewAs_ShowsThatTenantAloneAndIsRecorded(t *testing.T) {
 	_, secret, _ := issue(t, c, other.ID, "globex-backend")
 	used(w, tenant.ID, 2, 1)
 	viewer := w.As(t, console.RoleViewer)
-	wants(t, viewer.Get("/tenants/"+tenant.ID), http.StatusOK, `href="/t/`+tenant.ID+`"`)
-	a := viewer.Get("/t/" + tenant.ID)
+	wants(t, viewer.Get("/tenants/"+tenant.ID), http.StatusOK, `href="/tenants/`+tenant.ID+`/view-as"`)
+	a := viewer.Get("/tenants/" + tenant.ID + "/view-as")
 	wants(t, a, http.StatusOK, "Viewing as Acme, read-only", "were refused", "6000/minute", "Retry-After")
 	for _, foreign := range []string{"Globex", other.ID, secret[8:20], "global.all"} {
 		if strings.Contains(a.Text, foreign) {
@@ -184,7 +184,7 @@ func TestViewAs_ShowsThatTenantAloneAndIsRecorded(t *testing.T) {
 	if err != nil || len(events) == 0 || events[0].Actor != "viewer" {
 		t.Errorf("the view is not recorded: %+v, %v", events, err)
 	}
-	if strings.Contains(viewer.Get("/t/"+other.ID).Text, "<img") {
+	if strings.Contains(viewer.Get("/tenants/"+other.ID+"/view-as").Text, "<img") {
 		t.Error("a tenant's name is written as markup")
 	}
 }

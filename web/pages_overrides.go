@@ -202,12 +202,14 @@ func (s *Server) tenantOverrides(w http.ResponseWriter, r *http.Request) error {
 	return s.render(w, r, http.StatusOK, views.TenantOverrides(p))
 }
 
-// heldRows are the limits that a tenant meets, with where each value comes from.
-func heldRows(r *http.Request, t console.TenantLimits) []views.HeldRow {
+// heldRows are the limits that a tenant meets, with where each value comes from;
+// routes are those of the policy in force.
+func heldRows(r *http.Request, t console.TenantLimits, routes []policy.Route) []views.HeldRow {
 	deleted := t.Tenant.State == policy.TenantDeleted
 	var rows []views.HeldRow
 	for _, l := range t.Limits {
 		row := heldRow(l)
+		row.Counts = chargeText(l, routes)
 		query := "?limit=" + url.QueryEscape(l.ID)
 		if l.Own && !deleted && can(r, console.PermBoost) && !l.Now().Value.Unlimited {
 			row.BoostURL = ui.TenantURL(t.Tenant.ID, "boost") + query
@@ -225,16 +227,37 @@ func heldRow(l console.LimitInForce) views.HeldRow {
 	if len(l.Routes) > 0 {
 		row.Applies = "route " + strings.Join(l.Routes, ", ")
 	}
-	if l.Counts == string(policy.CountsRequests) {
-		row.Counts = "each request is one"
+	if l.Expires != nil {
+		row.Until = l.Expires.UTC().Format(time.RFC3339Nano)
 	}
 	if l.Kind == console.LimitQuota {
 		row.Peak = "–"
+		if l.Over == string(policy.OverBlock) && !l.Now().Value.Unlimited {
+			row.Value += ", then refused"
+		}
 	}
 	for _, step := range l.Steps {
 		row.Steps = append(row.Steps, views.LimitStepRow{Source: step.Source, Text: step.Text, Until: at(step.ExpiresAt), Reason: step.Reason, By: step.Author})
 	}
 	return row
+}
+
+// chargeText is what a request charges of a limit.
+func chargeText(l console.LimitInForce, routes []policy.Route) string {
+	if l.Kind == console.LimitConcurrency {
+		return "a request takes a place"
+	}
+	if l.Counts == string(policy.CountsRequests) {
+		return "a request charges 1"
+	}
+	if len(l.Routes) == 1 {
+		for _, r := range routes {
+			if r.Name == l.Routes[0] {
+				return "a request charges " + costText(r)
+			}
+		}
+	}
+	return "a request charges its cost"
 }
 
 // limitOptions are the limits that a tenant can have values of its own for.

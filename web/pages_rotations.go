@@ -176,5 +176,5 @@ func (s *Server) rotationExtend(w http.ResponseWriter, r *http.Request) error {
 		}
 		return s.rotationPageWith(w, r, status, views.RotationPageProps{Act: "extend", Problem: problem, Reason: f.Raw("reason"), By: f.Get("by")})
 	}
-	return s.told(w, r, ui.RotationURL(id, ""), "extend", change)
+	return s.toldAs(w, r, ui.RotationURL(id, ""), "extend", "Extended by "+ui.Span(by), change)
 }

@@ -294,7 +294,7 @@ func (s *Server) tenantSummaryOf(w http.ResponseWriter, r *http.Request, status 
 	if err != nil {
 		return err
 	}
-	p := views.TenantSummaryProps{Head: head, Version: in.label(), Limits: heldRows(r, held), Usage: s.tenantUsage(r, t.ID, in, false)}
+	p := views.TenantSummaryProps{Head: head, Version: in.label(), Limits: heldRows(r, held, in.routes()), Usage: s.tenantUsage(r, t.ID, in, false)}
 	for _, o := range held.Unused {
 		row := endedRow(o)
 		row.CanAct = mayChange(r, o)

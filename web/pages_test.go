@@ -191,6 +191,9 @@ func TestTenants_FailedFormKeepsInputAndNamesTheField(t *testing.T) {
 	wants(t, c.Get(a.Header.Get("Location")), http.StatusOK, "Globex was made")
 
 	edit := url.Values{"name": {"Acme 2"}, "plan": {"free"}, "external_id": {""}, "time_zone": {"UTC"}}
+	wants(t, c.Post("/tenants/"+tenant.ID+"/edit", edit), http.StatusUnprocessableEntity, "another plan changes what is below", "6000/minute", "60/minute", `name="seen_plan" value="free"`)
+	wants(t, c.Get("/tenants/"+tenant.ID), http.StatusOK, "plan <b>pro</b>")
+	edit.Set("seen_plan", "free")
 	if a := c.Post("/tenants/"+tenant.ID+"/edit", edit); a.StatusCode != http.StatusSeeOther {
 		t.Fatalf("%d: %s", a.StatusCode, a.Text)
 	}
@@ -252,7 +255,7 @@ func TestTenants_UnknownIsTheSame404Everywhere(t *testing.T) {
 			t.Errorf("%s: the answers differ", path)
 		}
 	}
-	for _, path := range []string{"/keys/zzzzzzzzzzzz", "/rotations/rot_x", "/credentials/crd_x/rotate", "/t/ten_x", "/live/tenants/ten_x", "/live/t/ten_x", "/live/rotations/rot_x"} {
+	for _, path := range []string{"/keys/zzzzzzzzzzzz", "/rotations/rot_x", "/credentials/crd_x/rotate", "/tenants/ten_x/view-as", "/live/tenants/ten_x", "/live/rotations/rot_x"} {
 		wants(t, c.Get(path), http.StatusNotFound)
 	}
 }
