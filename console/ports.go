@@ -43,6 +43,7 @@ type Tx interface {
 	LeakRows
 	DraftRows
 	VersionRows
+	EffectRows
 	OutboxRows
 	RecordRows
 	OperatorRows

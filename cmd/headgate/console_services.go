@@ -25,6 +25,7 @@ type services struct {
 	bulk      *console.Bulk
 	policies  *console.Policies
 	rollouts  *console.Rollouts
+	effects   *console.Effects
 }
 
 // services makes them in the order in which they need each other.
@@ -39,6 +40,8 @@ func (c *consoleCmd) services(d console.Deps, store *db.Store) services {
 	s.bulk = console.NewBulkJobs(d)
 	s.deps, s.policies, s.rollouts = d, console.NewPolicies(d), console.NewRollouts(d, s.fleet)
 	s.relay.While(s.rollouts.Run)
+	s.effects = console.NewEffects(d, s.fleet, s.activity.Live())
+	s.relay.While(s.effects.Run)
 	return s
 }
 

@@ -472,3 +472,15 @@ type Trial struct {
 	CreatedAt time.Time
 	SeenAt    time.Time
 }
+
+type VersionEffect struct {
+	Number         int64
+	Replicas       *int32
+	AfterMs        *int64
+	BeforeRequests *int64
+	BeforeRefused  *int64
+	AfterRequests  *int64
+	AfterRefused   *int64
+	Judged         bool
+	UpdatedAt      time.Time
+}
