@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/headgate/headgate/console"
-	"github.com/headgate/headgate/web/webtest"
 )
 
 // pages are all pages that a member can open without naming a thing.
@@ -276,14 +275,4 @@ func TestViewAs_OperatorSeesTheSamePagesReadOnlyAndRecorded(t *testing.T) {
 	if err != nil || len(events) < 10 {
 		t.Errorf("%d views are recorded (%v)", len(events), err)
 	}
-}
-
-// only keeps the answers of one status.
-func only(status int, list []webtest.Answer) (out []webtest.Answer) {
-	for _, a := range list {
-		if a.StatusCode == status {
-			out = append(out, a)
-		}
-	}
-	return out
 }
