@@ -20,6 +20,9 @@ type VersionRow struct {
 	Canary                         string // running or stopped; "" when it was none, or was promoted
 	BreakGlass                     bool
 	Changes, Tighter, Looser, High int
+
+	Converged     string // "0.2 s on 12"; ui.Unknown when it was never seen on all
+	Before, Since string // refused in the minutes around; ui.Unknown
 }
 
 // what says in a few words what a version is.

@@ -45,6 +45,22 @@ func versionRow(v console.Version, head int64) views.VersionRow {
 	return row
 }
 
+// orVersion is a page of a draft that, once the draft was published, leads to its
+// version.
+func (s *Server) orVersion(h handler) handler {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		err := h(w, r)
+		if !console.IsNotFound(err) {
+			return err
+		}
+		n, verr := s.Policies.VersionOfDraft(r.Context(), chi.URLParam(r, "draft"))
+		if verr != nil {
+			return err
+		}
+		return s.redirect(w, r, ui.VersionURL(n), fmt.Sprintf("That draft was published as v%d.", n))
+	}
+}
+
 func (s *Server) versionList(w http.ResponseWriter, r *http.Request) error {
 	head, _, err := s.Policies.Head(r.Context())
 	if err != nil {
@@ -71,13 +87,37 @@ func (s *Server) versionList(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	effects, err := s.Effects.Of(r.Context(), items)
+	if err != nil {
+		return err
+	}
 	p.Pager = pagerOf(r, page, len(items), next)
 	for _, v := range items {
 		row := versionRow(v, head.Number)
 		row.Canary = canaries[v.Number]
+		putEffect(&row, effects[v.Number])
 		p.Rows = append(p.Rows, row)
 	}
 	return s.render(w, r, status, views.Versions(p))
+}
+
+// putEffect fills in what became of a version.
+func putEffect(row *views.VersionRow, e console.Effect) {
+	row.Converged, row.Before, row.Since = ui.Unknown, shareText(e.Before), shareText(e.Since)
+	if e.Replicas > 0 {
+		row.Converged = fmt.Sprintf("%s, %s", ui.Span(e.After), counted(e.Replicas, "gateway"))
+	}
+}
+
+// shareText is how much was refused; of no requests, nothing can be said.
+func shareText(s *console.Share) string {
+	switch {
+	case s == nil:
+		return ui.Unknown
+	case s.Requests == 0:
+		return "no requests"
+	}
+	return ui.Percent(percentOf(s.Refused, s.Requests))
 }
 
 // canaries are the last canaries that were not promoted, by version.

@@ -24,6 +24,7 @@ type Deps struct {
 	Rotations *console.Rotations
 	Policies  *console.Policies
 	Rollouts  *console.Rollouts
+	Effects   *console.Effects
 	Fleet     *console.Fleet
 	Operators *console.Operators
 	Audit     *console.Audit

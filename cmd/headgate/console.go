@@ -189,7 +189,7 @@ func (c *consoleCmd) webDeps(log *slog.Logger, s services, gates http.Handler, a
 	d := s.deps
 	return web.Deps{
 		Tenants: console.NewTenants(d), Keys: console.NewKeys(d), Rotations: console.NewRotations(d), Policies: s.policies,
-		Rollouts: s.rollouts, Fleet: s.fleet, Operators: s.operators, Audit: console.NewAudit(d), Activity: s.activity,
+		Rollouts: s.rollouts, Effects: s.effects, Fleet: s.fleet, Operators: s.operators, Audit: console.NewAudit(d), Activity: s.activity,
 		Sessions: console.NewSessions(d), Idempotency: console.NewIdempotency(d), Overrides: console.NewOverrides(d), Bulk: s.bulk, Exports: console.NewExports(d), KeyUse: s.keyUse,
 		Members: console.NewMembers(d), MemberSessions: console.NewMemberSessions(d), Asks: console.NewAsks(d, console.NewOverrides(d)), Portal: console.NewPortal(d, s.store),
 		Gate: gates, Log: log, Now: time.Now,
