@@ -2,7 +2,9 @@ package api
 
 import (
 	"context"
+	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -38,7 +40,7 @@ type (
 	}
 	// Matching says which state of a draft the request was made from. Exported, as the framework reads only exported parts.
 	Matching struct {
-		IfMatch string `header:"If-Match" maxLength:"128" doc:"The ETag of the draft as it was read; compulsory"`
+		IfMatch string `header:"If-Match" maxLength:"512" doc:"The ETag of the draft as it was read, one of several, or * for whatever it is now; compulsory"`
 	}
 	newDraft struct {
 		Name     string    `json:"name" maxLength:"200"`
@@ -100,11 +102,26 @@ type (
 	}
 )
 
-func (m Matching) etag() (string, error) {
-	if m.IfMatch == "" {
+// etagOf is the ETag that a request was made from, as If-Match says it (RFC 9110,
+// 13.1.1): "*" is whatever the draft is now, one of a list is enough, and a weak
+// one never matches.
+func (a *API) etagOf(ctx context.Context, draft string, m Matching) (string, error) {
+	given := strings.TrimSpace(m.IfMatch)
+	if given == "" {
 		return "", newProblem(http.StatusPreconditionRequired, "Send the draft's ETag as If-Match.")
 	}
-	return strings.Trim(strings.TrimPrefix(m.IfMatch, "W/"), `"`), nil
+	tags := strings.Split(given, ",")
+	if given != "*" && len(tags) == 1 && !strings.HasPrefix(given, "W/") {
+		return strings.Trim(given, `"`), nil
+	}
+	d, err := a.Policies.GetDraft(ctx, draft)
+	if err != nil {
+		return "", err
+	}
+	if given == "*" || slices.ContainsFunc(tags, func(t string) bool { return strings.Trim(t, " \t") == quoted(d.ETag) }) {
+		return d.ETag, nil
+	}
+	return "", newProblem(http.StatusPreconditionFailed, "The draft's ETag is none of those in If-Match; a weak one never matches.")
 }
 
 func shown(d console.Draft) *draftOut { return &draftOut{ETag: quoted(d.ETag), Body: draftOf(d)} }
@@ -122,7 +139,7 @@ func quoted(etag string) string { return `"` + etag + `"` }
 func (a *API) registerDrafts() {
 	register(a, op{id: "list-drafts", method: "GET", path: "/policy/drafts", summary: "List drafts", perm: console.PermView}, a.listDrafts)
 	register(a, op{id: "create-draft", method: "POST", path: "/policy/drafts", summary: "Start a draft", perm: console.PermEditDrafts, status: 201, body: documentBody, errors: []int{409, 413}}, a.createDraft)
-	register(a, op{id: "get-draft", method: "GET", path: "/policy/drafts/{draft}", summary: "Get a draft", perm: console.PermView, errors: []int{404}}, a.getDraft)
+	register(a, op{id: "get-draft", method: "GET", path: "/policy/drafts/{draft}", summary: "Get a draft; 410 names the version that it was published as", perm: console.PermView, errors: []int{404, 410}}, a.getDraft)
 	register(a, op{id: "save-draft", method: "PUT", path: "/policy/drafts/{draft}", summary: "Replace a draft's document", perm: console.PermEditDrafts, body: documentBody, errors: []int{404, 412, 413, 428}}, a.saveDraft)
 	register(a, op{id: "delete-draft", method: "DELETE", path: "/policy/drafts/{draft}", summary: "Delete a draft", perm: console.PermEditDrafts, status: 204, errors: []int{404, 412, 428}}, a.deleteDraft)
 	register(a, op{id: "rebase-draft", method: "POST", path: "/policy/drafts/{draft}/rebase", summary: "Base a draft on the policy in force, its document unchanged", perm: console.PermEditDrafts, errors: []int{404, 412, 428}}, a.rebaseDraft)
@@ -158,14 +175,16 @@ func (a *API) createDraft(ctx context.Context, in *draftCreateIn) (*draftOut, er
 
 func (a *API) getDraft(ctx context.Context, in *DraftPath) (*draftOut, error) {
 	d, err := a.Policies.GetDraft(ctx, in.Draft)
-	if err != nil {
-		return nil, err
+	if console.IsNotFound(err) {
+		if n, verr := a.Policies.VersionOfDraft(ctx, in.Draft); verr == nil {
+			return nil, newProblem(http.StatusGone, fmt.Sprintf("This draft was published as v%d: /api/v1/policy/versions/%d.", n, n))
+		}
 	}
-	return shown(d), nil
+	return shownUnless(d, err)
 }
 
 func (a *API) saveDraft(ctx context.Context, in *draftSaveIn) (*draftOut, error) {
-	etag, err := in.etag()
+	etag, err := a.etagOf(ctx, in.Draft, in.Matching)
 	if err != nil {
 		return nil, err
 	}
@@ -177,7 +196,7 @@ func (a *API) saveDraft(ctx context.Context, in *draftSaveIn) (*draftOut, error)
 }
 
 func (a *API) deleteDraft(ctx context.Context, in *draftDeleteIn) (*struct{}, error) {
-	etag, err := in.etag()
+	etag, err := a.etagOf(ctx, in.Draft, in.Matching)
 	if err != nil {
 		return nil, err
 	}
@@ -188,7 +207,7 @@ func (a *API) deleteDraft(ctx context.Context, in *draftDeleteIn) (*struct{}, er
 }
 
 func (a *API) rebaseDraft(ctx context.Context, in *draftDeleteIn) (*draftOut, error) {
-	etag, err := in.etag()
+	etag, err := a.etagOf(ctx, in.Draft, in.Matching)
 	if err != nil {
 		return nil, err
 	}
@@ -209,7 +228,7 @@ func (a *API) getDraftTests(ctx context.Context, in *DraftPath) (*draftTestsOut,
 }
 
 func (a *API) saveDraftTests(ctx context.Context, in *draftTestsIn) (*draftOut, error) {
-	etag, err := in.etag()
+	etag, err := a.etagOf(ctx, in.Draft, in.Matching)
 	if err != nil {
 		return nil, err
 	}
@@ -217,7 +236,7 @@ func (a *API) saveDraftTests(ctx context.Context, in *draftTestsIn) (*draftOut, 
 }
 
 func (a *API) renameDraft(ctx context.Context, in *draftRenameIn) (*draftOut, error) {
-	etag, err := in.etag()
+	etag, err := a.etagOf(ctx, in.Draft, in.Matching)
 	if err != nil {
 		return nil, err
 	}
@@ -225,7 +244,7 @@ func (a *API) renameDraft(ctx context.Context, in *draftRenameIn) (*draftOut, er
 }
 
 func (a *API) mergeDraft(ctx context.Context, in *draftDeleteIn) (*mergedOut, error) {
-	etag, err := in.etag()
+	etag, err := a.etagOf(ctx, in.Draft, in.Matching)
 	if err != nil {
 		return nil, err
 	}
@@ -237,7 +256,7 @@ func (a *API) mergeDraft(ctx context.Context, in *draftDeleteIn) (*mergedOut, er
 }
 
 func (a *API) publishDraft(ctx context.Context, in *draftPublishIn) (*publishedOut, error) {
-	etag, err := in.etag()
+	etag, err := a.etagOf(ctx, in.Draft, in.Matching)
 	if err != nil {
 		return nil, err
 	}

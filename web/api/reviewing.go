@@ -187,7 +187,7 @@ func (a *API) withdraw(ctx context.Context, in *DraftPath) (*struct{}, error) {
 }
 
 func (a *API) schedule(ctx context.Context, in *scheduleIn) (*Body[Schedule], error) {
-	etag, err := in.etag()
+	etag, err := a.etagOf(ctx, in.Draft, in.Matching)
 	if err != nil {
 		return nil, err
 	}
