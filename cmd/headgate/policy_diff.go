@@ -19,8 +19,8 @@ import (
 
 // policyDiffCmd compares two policies.
 type policyDiffCmd struct {
-	From     string `arg:"" help:"File, live (the version in force) or v41 (a version). With one argument: from live to it."`
-	To       string `arg:"" optional:"" help:"File, live or v41."`
+	From     string `arg:"" optional:"" name:"policy" help:"File, live (the version in force) or v41 (a version). With one argument: from live to it."`
+	To       string `arg:"" optional:"" name:"other" help:"File, live or v41."`
 	ExitCode bool   `help:"Status 2 when there are differences; else it is 0 then, too."`
 	consoleAccess
 	output
@@ -36,6 +36,9 @@ type comparison struct {
 // Run compares and prints.
 func (c *policyDiffCmd) Run(ctx context.Context, k *kong.Kong) error {
 	from, to := c.From, c.To
+	if from == "" {
+		return errors.New("say what to compare: headgate policy diff POLICY compares the version in force with it, headgate policy diff POLICY OTHER the two; each is a file, live or v41")
+	}
 	if to == "" {
 		from, to = "live", c.From
 	}
