@@ -13,8 +13,9 @@ import (
 )
 
 const (
-	// keyRowsPerTx bounds the rows of batches that one transaction adds up.
-	keyRowsPerTx = 10_000
+	// keyRowsPerTx bounds the rows of batches that one transaction adds up, so that no
+	// statement comes near the time that it may take.
+	keyRowsPerTx = usage.MaxKeyRows
 	// keySourcesKnown is how many sources of one version are told apart; the others
 	// are its rest.
 	keySourcesKnown = 200
