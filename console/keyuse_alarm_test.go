@@ -9,8 +9,8 @@ import (
 	"github.com/headgate/headgate/usage"
 )
 
-// TestKeyUses_I19_AUseAfterRevocationIsAnEvent, the first at once and then one an hour.
-func TestKeyUses_I19_AUseAfterRevocationIsAnEvent(t *testing.T) {
+// TestKeyUses_R053_AUseAfterRevocationIsAnEvent, the first at once and then one an hour.
+func TestKeyUses_R053_AUseAfterRevocationIsAnEvent(t *testing.T) {
 	t.Parallel()
 	w := newUseWorld(t)
 	kid := w.issued(t)

@@ -108,8 +108,8 @@ func TestKeyUse_NotesWhoPresentedAKeyAndWhatBecameOfIt(t *testing.T) {
 	}
 }
 
-// TestKeyUse_TheClientBehindATrustedProxyIsTheSource, and nobody else can name it.
-func TestKeyUse_TheClientBehindATrustedProxyIsTheSource(t *testing.T) {
+// TestKeyUse_R070_TheClientBehindATrustedProxyIsTheSource, and nobody else can name it.
+func TestKeyUse_R070_TheClientBehindATrustedProxyIsTheSource(t *testing.T) {
 	t.Parallel()
 	f, _ := keyFixture(t)
 	key := f.key("ten_a", "big")
@@ -121,9 +121,9 @@ func TestKeyUse_TheClientBehindATrustedProxyIsTheSource(t *testing.T) {
 	}
 }
 
-// TestKeyUse_I19_AStoppedKeyWithItsRightSecretIsATripwire: revoked, expired and
+// TestKeyUse_AStoppedKeyWithItsRightSecretIsATripwire: revoked, expired and
 // suspended ones, and with a wrong secret nothing is noted of any.
-func TestKeyUse_I19_AStoppedKeyWithItsRightSecretIsATripwire(t *testing.T) {
+func TestKeyUse_AStoppedKeyWithItsRightSecretIsATripwire(t *testing.T) {
 	t.Parallel()
 	for name, stop := range map[string]func(*policy.KeyRecord, time.Time){
 		"revoked":   func(r *policy.KeyRecord, _ time.Time) { r.State = policy.KeyRevoked },
@@ -146,7 +146,7 @@ func TestKeyUse_I19_AStoppedKeyWithItsRightSecretIsATripwire(t *testing.T) {
 	}
 }
 
-func TestKeyUse_StrangersDoNotMoveWhatIsKnownOfAKey(t *testing.T) {
+func TestKeyUse_R062_StrangersDoNotMoveWhatIsKnownOfAKey(t *testing.T) {
 	t.Parallel()
 	f, _ := keyFixture(t)
 	key := f.key("ten_a", "free")
@@ -187,8 +187,8 @@ func TestKeyUse_QuestionsAndOutagesAreNoUse(t *testing.T) {
 	}
 }
 
-// TestKeyUse_A16_NoSecretIsInABatch, wherever a caller put one.
-func TestKeyUse_A16_NoSecretIsInABatch(t *testing.T) {
+// TestKeyUse_A16_R065_NoSecretIsInABatch, wherever a caller put one.
+func TestKeyUse_A16_R065_NoSecretIsInABatch(t *testing.T) {
 	t.Parallel()
 	f, _ := keyFixture(t)
 	key := f.key("ten_a", "big")

@@ -45,7 +45,7 @@ func TestAgentOf_KeepsProductsWithTheirMajorVersionsAlone(t *testing.T) {
 	}
 }
 
-func TestNetworkOf_MasksAndUnmaps(t *testing.T) {
+func TestNetworkOf_R072_MasksAndUnmaps(t *testing.T) {
 	t.Parallel()
 	for in, want := range map[string]string{
 		"203.0.113.77":         "203.0.113.0/24",

@@ -66,9 +66,9 @@ func known(t *testing.T, uses *control.KeyUses, kid, what string, good func(cont
 	return last
 }
 
-// TestKeyUse_I19_WhoUsesAKeyIsKnownWithinSeconds: accepted, stopped for a moment,
+// TestKeyUse_R056_R065_WhoUsesAKeyIsKnownWithinSeconds: accepted, stopped for a moment,
 // revoked; and nothing of the secret is anywhere on the way (A16).
-func TestKeyUse_I19_WhoUsesAKeyIsKnownWithinSeconds(t *testing.T) {
+func TestKeyUse_R056_R065_WhoUsesAKeyIsKnownWithinSeconds(t *testing.T) {
 	t.Parallel()
 	d := StartDemo(t)
 	uses, rotations := d.keyUses()
