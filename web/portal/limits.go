@@ -85,13 +85,13 @@ func limitRow(l console.LimitInForce) views.LimitRow {
 		row.Per += ", counts " + l.Counts
 	}
 	if now.Source == policy.SourceBoost || now.Source == policy.SourceOverride {
-		row.From = "yours (" + now.Source + ")"
-		if base := l.Base(); base.Text != "" {
-			row.From += "; the plan has " + base.Text
-		}
+		row.From = "your own " + now.Source
 	}
 	if now.ExpiresAt != nil {
 		row.From += " until " + ui.Absolute(*now.ExpiresAt)
+	}
+	if base := l.Base(); len(l.Steps) > 1 {
+		row.From += "; without it " + base.Text
 	}
 	return row
 }
