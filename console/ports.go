@@ -172,6 +172,8 @@ type RotationLists interface {
 	// RotationGaps is, per rotation, the longest silence after which a source of its
 	// old version came again: of those seen since a time that have not switched.
 	RotationGaps(ctx context.Context, ids []string, since time.Time) (map[string]time.Duration, error)
+	// OpenRotationsOf lists those of some credentials that run.
+	OpenRotationsOf(ctx context.Context, credentialIDs []string) ([]Rotation, error)
 }
 
 // BrownoutRows keeps brown-outs. Changes happen under LockCredential.

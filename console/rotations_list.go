@@ -126,3 +126,16 @@ func keepShown(items []RatedRotation, state RotationShown) []RatedRotation {
 	}
 	return kept
 }
+
+// OpenOf returns the running rotations of some credentials, by credential.
+func (s *Rotations) OpenOf(ctx context.Context, credentialIDs []string) (map[string]Rotation, error) {
+	out := map[string]Rotation{}
+	err := s.d.Store.Read(ctx, func(tx Tx) error {
+		list, err := tx.OpenRotationsOf(ctx, credentialIDs)
+		for _, r := range list {
+			out[r.CredentialID] = r
+		}
+		return err
+	})
+	return out, err
+}

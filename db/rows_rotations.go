@@ -50,3 +50,9 @@ func (t tx) RotationGaps(ctx context.Context, ids []string, since time.Time) (ma
 	}
 	return out, err
 }
+
+// OpenRotationsOf implements console.RotationLists.
+func (t tx) OpenRotationsOf(ctx context.Context, credentialIDs []string) ([]console.Rotation, error) {
+	rows, err := t.q.ListOpenRotationsOf(ctx, orEmpty(credentialIDs))
+	return each(rows, func(r gen.ListOpenRotationsOfRow) console.Rotation { return rotationOf(gen.GetRotationRow(r)) }), err
+}

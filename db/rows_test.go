@@ -40,13 +40,14 @@ func digest(c string) string { return "sha256:" + strings.Repeat(c, 64) }
 
 func credential() console.Credential {
 	ends := at.Add(time.Hour)
-	return console.Credential{ID: crdA, TenantID: tenA, Name: "main", Environment: "live", Scopes: []string{"read"}, ExpiresAt: &ends, CreatedAt: at}
+	return console.Credential{ID: crdA, TenantID: tenA, Name: "main", Environment: "live", Scopes: []string{"read"}, Contact: "ops@a.example", ExpiresAt: &ends, CreatedAt: at}
 }
 
 func version(kid, c string) console.KeyVersion {
 	return console.KeyVersion{
 		KID: kid, CredentialID: crdA, TenantID: tenA, CredentialName: "main", TenantName: "A", Environment: "live", Digest: digest(c),
 		State: policy.KeyActive, Scopes: []string{"read"}, Seq: 1, CreatedAt: at, ActivatedAt: at,
+		IdleSince: at,
 	}
 }
 
@@ -62,7 +63,9 @@ func TestRows_CredentialAndVersionsComeBackAsTheyWere(t *testing.T) {
 		same(t, got, c)
 		ends, retired := at.Add(time.Hour), at.Add(time.Minute)
 		old.State, old.ResumeState, old.RetiringAt, old.NotAfter, old.Seq = policy.KeySuspended, policy.KeyRetiring, &retired, &ends, 2
+		old.Brownout = &policy.Brownout{Network: "198.51.100.0/24", From: at, Until: at.Add(time.Minute)}
 		fresh.CreatedAt = at.Add(time.Second)
+		fresh.IdleSince = fresh.CreatedAt
 		if err := errors.Join(err, tx.UpdateKey(ctx, old), tx.InsertKey(ctx, fresh)); err != nil {
 			return err
 		}
@@ -72,6 +75,7 @@ func TestRows_CredentialAndVersionsComeBackAsTheyWere(t *testing.T) {
 		same(t, list, []console.KeyVersion{fresh, old})
 		revoked := fresh
 		revoked.State, revoked.RevokedAt, revoked.EndedAt, revoked.RevokeReason, revoked.Seq = policy.KeyRevoked, &ends, &ends, "leak", 2
+		revoked.Leaked = true
 		if err := errors.Join(err, err2, tx.UpdateKey(ctx, revoked)); err != nil {
 			return err
 		}

@@ -75,3 +75,9 @@ FROM rotations r JOIN key_sources o ON o.kid = r.old_kid
 WHERE r.id = ANY (@ids::text[]) AND o.last_seen >= @since
   AND NOT EXISTS (SELECT 1 FROM key_sources n WHERE n.kid = r.new_kid AND n.network = o.network AND n.agent = o.agent AND n.last_seen >= o.last_seen)
 GROUP BY r.id ORDER BY r.id;
+
+-- name: ListOpenRotationsOf :many
+-- Of some credentials, each of which has one at most.
+SELECT sqlc.embed(r), c.name AS credential_name, t.name AS tenant_name
+FROM rotations r JOIN credentials c ON c.id = r.credential_id JOIN tenants t ON t.id = r.tenant_id
+WHERE r.credential_id = ANY (@credential_ids::text[]) AND r.state = 'overlap' ORDER BY r.id;

@@ -197,6 +197,57 @@ func (q *Queries) ListBrownouts(ctx context.Context, rotationID string) ([]Brown
 	return items, nil
 }
 
+const listOpenRotationsOf = `-- name: ListOpenRotationsOf :many
+SELECT r.id, r.credential_id, r.tenant_id, r.old_kid, r.new_kid, r.state, r.reason, r.overlap_seconds, r.old_not_after, r.started_at, r.ends_at, r.ended_at, r.end_reason, r.extensions, r.member_extensions, c.name AS credential_name, t.name AS tenant_name
+FROM rotations r JOIN credentials c ON c.id = r.credential_id JOIN tenants t ON t.id = r.tenant_id
+WHERE r.credential_id = ANY ($1::text[]) AND r.state = 'overlap' ORDER BY r.id
+`
+
+type ListOpenRotationsOfRow struct {
+	Rotation       Rotation
+	CredentialName string
+	TenantName     string
+}
+
+// Of some credentials, each of which has one at most.
+func (q *Queries) ListOpenRotationsOf(ctx context.Context, credentialIds []string) ([]ListOpenRotationsOfRow, error) {
+	rows, err := q.db.Query(ctx, listOpenRotationsOf, credentialIds)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []ListOpenRotationsOfRow{}
+	for rows.Next() {
+		var i ListOpenRotationsOfRow
+		if err := rows.Scan(
+			&i.Rotation.ID,
+			&i.Rotation.CredentialID,
+			&i.Rotation.TenantID,
+			&i.Rotation.OldKID,
+			&i.Rotation.NewKID,
+			&i.Rotation.State,
+			&i.Rotation.Reason,
+			&i.Rotation.OverlapSeconds,
+			&i.Rotation.OldNotAfter,
+			&i.Rotation.StartedAt,
+			&i.Rotation.EndsAt,
+			&i.Rotation.EndedAt,
+			&i.Rotation.EndReason,
+			&i.Rotation.Extensions,
+			&i.Rotation.MemberExtensions,
+			&i.CredentialName,
+			&i.TenantName,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const listRotationGaps = `-- name: ListRotationGaps :many
 SELECT r.id, max(o.longest_gap)::bigint AS longest_gap
 FROM rotations r JOIN key_sources o ON o.kid = r.old_kid
