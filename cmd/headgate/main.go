@@ -37,6 +37,9 @@ type cli struct {
 	Migrate  migrateCmd  `cmd:"" help:"Bring the database schema up to date."`
 	User     userCmd     `cmd:"" help:"Create operators and their API tokens."`
 	Policy   policyCmd   `cmd:"" help:"Policy as a file: check, compare, test, publish, simulate; for editors and CI."`
+	Tenant   tenantCmd   `cmd:"" help:"Tenants: list, show, create, change, suspend, delete; their own limits and boosts."`
+	Key      keyCmd      `cmd:"" help:"API keys: list, show, issue, rotate, revoke, import."`
+	Bulk     bulkCmd     `cmd:"" help:"What concerns many tenants or keys: imports, expiry, plans, unused keys."`
 	Keys     keysCmd     `cmd:"" help:"Make the key pair that signs policy and directory."`
 	Demo     demoCmd     `cmd:"" help:"Run everything on this machine, with sample tenants and traffic."`
 	Upstream upstreamCmd `cmd:"" hidden:"" help:"Run the demo's upstream."`
