@@ -97,7 +97,7 @@ type bulkOf struct {
 
 type bulkKeys struct {
 	bulkOf
-	Environment string   `help:"live or test; both when left out." enum:"live,test," default:""`
+	Environment string   `env:"-" help:"live or test; both when left out." enum:"live,test," default:""`
 	KID         []string `name:"kid" help:"Only this key; may be repeated." placeholder:"KID"`
 }
 

@@ -28,7 +28,7 @@ type keyCmd struct {
 type keyListCmd struct {
 	Query       string `arg:"" optional:"" help:"A kid, or part of a credential's or tenant's name."`
 	Tenant      string `help:"Only this tenant's." placeholder:"ID"`
-	Environment string `help:"live or test." enum:"live,test," default:""`
+	Environment string `env:"-" help:"live or test." enum:"live,test," default:""`
 	State       string `help:"Only in this state." enum:"active,retiring,suspended,expired,revoked," default:""`
 	Show        string `help:"Only these: unused for 90 days, never used, expiring within 30 days, retiring and still used, or found where they should not be." enum:"unused,never,expiring,retiring-used,compromised," default:""`
 	CSV         bool   `name:"csv" help:"All of them as CSV, without digests."`
@@ -106,7 +106,7 @@ func tellKey(s *session, v api.KeyVersion) {
 type keyCreateCmd struct {
 	Tenant      string   `arg:"" help:"Tenant's id."`
 	Name        string   `required:"" help:"Name of the credential." placeholder:"NAME"`
-	Environment string   `help:"live or test." enum:"live,test" default:"live"`
+	Environment string   `env:"-" help:"live or test." enum:"live,test" default:"live"`
 	Scope       []string `help:"A scope; may be repeated." placeholder:"SCOPE"`
 	Contact     string   `help:"Whom to ask about it." placeholder:"TEXT"`
 	Expires     moment   `help:"When it ends: a time, a day, or a span such as 90d." placeholder:"WHEN"`
