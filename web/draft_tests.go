@@ -46,14 +46,29 @@ func (s *Server) renderTests(w http.ResponseWriter, r *http.Request, status int,
 	}
 	p.Problems, p.Warnings = suiteProblems(report.Problems), suiteProblems(report.Warnings)
 	switch {
+	case e.doc == nil:
+		p.Why = "No test runs: the draft cannot be read as a policy" + firstProblem(e.report) + ". Mend it, and they run again."
 	case suite == nil || len(suite.Tests) == 0 || len(report.Problems) > 0:
-	case e.doc == nil || !e.report.OK():
+	case !e.report.OK():
 		p.Why = "The tests did not run: the draft has problems, so there is nothing to run them on."
 	case p.Source == e.draft.Tests:
 		s.runTests(r.Context(), e, suite, &p)
 	}
 	p.Examples = exampleTitles(e.doc)
 	return s.render(w, r, status, views.DraftTests(p))
+}
+
+// firstProblem says why a document cannot be read.
+func firstProblem(r policy.Report) string {
+	if len(r.Problems) == 0 {
+		return ""
+	}
+	p := r.Problems[0]
+	text := " (" + strings.TrimSpace(p.Path+" "+p.Message)
+	if p.Line > 0 {
+		text += fmt.Sprintf(", line %d", p.Line)
+	}
+	return text + ")"
 }
 
 func suiteProblems(problems []policy.Problem) []views.ProblemRow {

@@ -79,7 +79,7 @@ credentials: {headers: [{name: Authorization, scheme: Bearer}], invalid: {per: i
 		t.Fatal(err)
 	}
 	probes := []probe{{f.Key, "/open", 200}, {f.Key, "/closed", 200}, {unknown.Reveal(), "/closed", 401}, {"hg_live_nonsense", "/open", 401}, {f.Key, "/unlimited", 200}}
-	if changed, _ := probing(t, m, probes, 2000); changed > 0 {
+	if changed, _ := probing(t, m, probes, sized(2000, 10_000)); changed > 0 {
 		t.Fatalf("%d probes are not decided as they should be", changed)
 	}
 	before := rss(t, m.proc.PID())

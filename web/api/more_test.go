@@ -1,6 +1,7 @@
 package api_test
 
 import (
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -134,4 +135,32 @@ func TestAPI_NothingPublishedIsSaidAndNotEmpty(t *testing.T) {
 	}
 	obj(t, owner.JSON("POST", "/api/v1/policy/publish", publishBody(document, 0)), 409)
 	obj(t, owner.JSON("POST", "/api/v1/policy/publish?wait=sometimes", publishBody(document, 1)), 422)
+}
+
+func TestAPI_IfMatchIsReadAsHTTPSays(t *testing.T) {
+	t.Parallel()
+	_, owner, _ := published(t)
+	a := owner.JSON("POST", "/api/v1/policy/drafts", `{"name":"d"}`)
+	path, etag := "/api/v1/policy/drafts/"+obj(t, a, 201)["id"].(string), a.Header.Get("ETag")
+	rename := func(match string, want int) string {
+		t.Helper()
+		owner.Header.Set("If-Match", match)
+		a := owner.JSON("PATCH", path, `{"name":"e"}`)
+		obj(t, a, want)
+		return a.Header.Get("ETag")
+	}
+	rename(`"stale"`, 412)
+	rename(`"stale", "other"`, 412)
+	rename("W/"+etag, 412)
+	etag = rename(`"stale", `+etag, 200)
+	etag = rename("*", 200)
+	etag = rename(etag, 200)
+	owner.Header.Set("If-Match", "*")
+	obj(t, owner.JSON("PATCH", "/api/v1/policy/drafts/drf_aaaaaaaaaaaaaaaa", `{"name":"e"}`), 404)
+	obj(t, owner.JSON("PUT", path, publishBodyOnly(strings.Replace(document, "burst: 60", "burst: 61", 1))), 200)
+	p := obj(t, owner.JSON("POST", path+"/publish", `{"note":"n"}`), 200)
+	if got := obj(t, owner.Get(path), 410); !strings.Contains(got["detail"].(string), fmt.Sprintf("v%v", p["version"])) {
+		t.Errorf("a draft that was published: %v", got)
+	}
+	obj(t, owner.Get("/api/v1/policy/drafts/drf_aaaaaaaaaaaaaaaa"), 404)
 }
