@@ -121,6 +121,27 @@ func TestKeyUse_R070_TheClientBehindATrustedProxyIsTheSource(t *testing.T) {
 	}
 }
 
+// TestKeyUse_EachDoorTellsTheCallerAndNotWhoAsksForHim.
+func TestKeyUse_EachDoorTellsTheCallerAndNotWhoAsksForHim(t *testing.T) {
+	t.Parallel()
+	f, _ := keyFixture(t)
+	key := f.key("ten_a", "big")
+	f.ask(`{"key": "` + key + `", "method": "GET", "path": "/api/x", "ip": "203.0.113.9", "headers": {"user-agent": "decide/1.2"}}`)
+	f.ask(`{"key": "` + key + `", "method": "GET", "path": "/api/x"}`) // from nobody knows where
+	res := serve(f.g.DecideHandler(), "GET", "/v1/check", "Peer", "127.0.0.1:1", "X-Forwarded-Method", "GET", "X-Forwarded-Uri", "/api/x",
+		"X-Forwarded-For", "198.51.100.7", "Authorization", "Bearer "+key, "User-Agent", "check/3")
+	if res.StatusCode != http.StatusOK {
+		t.Fatalf("status %d", res.StatusCode)
+	}
+	got := map[string]string{}
+	for _, r := range f.rows() {
+		got[r.Network] = r.Agent
+	}
+	if len(got) != 3 || got["203.0.113.0/24"] != "decide/1" || got["198.51.100.0/24"] != "check/3" || got[""] != "" {
+		t.Fatalf("sources are %v", got)
+	}
+}
+
 // TestKeyUse_AStoppedKeyWithItsRightSecretIsATripwire: revoked, expired and
 // suspended ones, and with a wrong secret nothing is noted of any.
 func TestKeyUse_AStoppedKeyWithItsRightSecretIsATripwire(t *testing.T) {
