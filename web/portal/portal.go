@@ -243,11 +243,12 @@ func (s *Server) page(p console.Permission, h handler) http.HandlerFunc {
 	}
 }
 
-// door is a handler for everybody.
+// door is a handler for everybody. What goes wrong there is told the same to
+// those who are signed in.
 func (s *Server) door(h handler) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if err := h(w, r, visitOf(r)); err != nil {
-			s.fail(w, r, err)
+			s.fail(w, r.WithContext(context.WithValue(r.Context(), visitKey{}, &visit{base: Base})), err)
 		}
 	}
 }
