@@ -3,6 +3,7 @@ package feed
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"maps"
 	"slices"
 	"strconv"
@@ -238,19 +239,27 @@ func TestPutRecords_AnnouncesEachInOrderAcrossCalls(t *testing.T) {
 	for i := range recordsPerCall + 50 {
 		records = append(records, r.keyRecord(fmt.Sprintf("k%d", i), 1, policy.KeyActive))
 	}
-	if place := r.put(records...); place.Seq != int64(len(records)) {
-		t.Fatalf("place is %+v, want %d", place, len(records))
+	if place := r.put(records...); place.Seq != 2 {
+		t.Fatalf("place is %+v, want one change for each call", place)
 	}
 	entries := r.client.XRange(t.Context(), "hg:{directory}:changes", "-", "+").Val()
-	if len(entries) != len(records) {
-		t.Fatalf("%d entries", len(entries))
-	}
+	var announced []string
 	for i, e := range entries {
-		if e.ID != fmt.Sprintf("%d-0", i+1) || e.Values["id"] != records[i].ID || e.Values["kind"] != "key" {
+		ids, _ := e.Values["ids"].(string)
+		if e.ID != fmt.Sprintf("%d-0", i+1) || e.Values["kind"] != "key" {
 			t.Fatalf("entry %d is %+v", i, e)
 		}
+		announced = append(announced, strings.Fields(ids)...)
 	}
-	if place, err := r.pub.PutRecords(t.Context(), nil); err != nil || place.Seq != int64(len(records)) {
+	if len(entries) != 2 || len(announced) != len(records) {
+		t.Fatalf("%d entries name %d records", len(entries), len(announced))
+	}
+	for i, id := range announced {
+		if id != records[i].ID {
+			t.Fatalf("record %d is announced as %s, not %s", i, id, records[i].ID)
+		}
+	}
+	if place, err := r.pub.PutRecords(t.Context(), nil); err != nil || place.Seq != 2 {
 		t.Fatalf("putting nothing gives %+v, %v; want the present place", place, err)
 	}
 }
