@@ -44,8 +44,9 @@ func TestActs_SayTheTruthAboutGateways(t *testing.T) {
 			waitFor(t, func() bool { return w.Web.Fleet.Health(t.Context()).InSync == 3 })
 			c.set(w)
 			browser := w.As(t, console.RoleKeyAdmin)
-			wants(t, browser.Post("/tenants/"+tenant.ID+"/suspend", url.Values{"reason": {"unpaid"}}), http.StatusSeeOther)
-			wants(t, browser.Get("/tenants/"+tenant.ID), http.StatusOK, c.want)
+			a := browser.Post("/tenants/"+tenant.ID+"/suspend", url.Values{"reason": {"unpaid"}})
+			wants(t, a, http.StatusSeeOther)
+			wants(t, browser.Get(a.Header.Get("Location")), http.StatusOK, c.want)
 		})
 	}
 }

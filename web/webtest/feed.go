@@ -58,6 +58,14 @@ func (f *Feed) Freeze(nack *policy.NACK) {
 	f.frozen, f.nack = true, nack
 }
 
+// Thaw lets the gateways take up what they were kept from.
+func (f *Feed) Thaw() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.frozen, f.nack = false, nil
+	f.apply()
+}
+
 // apply lets the gateways take up what is there. The caller holds the lock.
 func (f *Feed) apply() {
 	for i := range f.replicas {
