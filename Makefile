@@ -16,6 +16,7 @@ BENCH_FLAGS  ?=
 STEPS        ?= 100000
 FAULT_ROUNDS ?= 3
 ENTRIES      ?= 10000000
+SCALE        ?= 100
 
 .PHONY: help demo build test verify lint gen deps prove scale steps faults simulate bench e2e-12 fuzz race vuln clean go
 
@@ -65,9 +66,9 @@ prove: go ## hold the product to its promises about time, one test at a time, an
 	@sh scripts/deps.sh pg redis browser
 	HEADGATE_E2E_STRICT=1 $(GO) test -count=1 -timeout=20m -parallel=1 -v ./internal/e2e
 
-scale: go ## fill a database with 100 000 tenants and a million keys, and measure pages, relay and replica (half an hour)
+scale: go ## fill a database with SCALE percent (100) of 100 000 tenants and a million keys, and measure pages, relay and replica (half an hour)
 	@sh scripts/deps.sh pg redis
-	HEADGATE_SCALE=full $(GO) test -count=1 -timeout=120m -parallel=1 -v ./internal/scale
+	HEADGATE_SCALE=$(SCALE) $(GO) test -count=1 -timeout=120m -parallel=1 -v ./internal/scale
 
 steps: go ## hold every store to the model over long random traces (STEPS of them, 100000)
 	@sh scripts/deps.sh redis

@@ -24,7 +24,7 @@ import (
 func (w *wire) flat(t *testing.T) {
 	t.Helper()
 	entries, few, all := 300, 600, 4000
-	if full() {
+	if measured() > 0 {
 		entries, few, all = 5000, 10_000, 1<<30
 	}
 	rows, err := w.conn.Query(t.Context(), "SELECT kid FROM key_versions")
@@ -97,7 +97,7 @@ func mib(n uint64) float64 { return float64(n) / (1 << 20) }
 func TestReplica_T14_StartsFromItsCopyOnDisk(t *testing.T) {
 	t.Parallel()
 	keys := 5000
-	if full() {
+	if measured() > 0 {
 		keys = 100_000
 	}
 	signer := ed25519.NewKeyFromSeed(make([]byte, ed25519.SeedSize))
