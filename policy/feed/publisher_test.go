@@ -3,10 +3,10 @@ package feed
 import (
 	"errors"
 	"fmt"
-	"strings"
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"time"
