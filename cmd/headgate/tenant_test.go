@@ -5,9 +5,13 @@ import (
 	"encoding/json"
 	"fmt"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/alecthomas/kong"
 
 	"github.com/headgate/headgate/console"
 	"github.com/headgate/headgate/policy/apikey"
@@ -246,6 +250,47 @@ func TestShell_SpansAndMoments(t *testing.T) {
 	var m moment
 	if err := m.UnmarshalText([]byte("2027-01-31")); err != nil || m.Format(time.RFC3339) != "2027-01-31T00:00:00Z" {
 		t.Errorf("got %v, %v", m, err)
+	}
+}
+
+// shellHeading begins the part of docs/cli.md about tenants, keys and bulk jobs.
+const shellHeading = "## Tenants, keys and bulk jobs\n"
+
+func TestShellDocs_CommandsAndFlagsOfThePageExist(t *testing.T) {
+	t.Parallel()
+	parser, _ := policyNode(t)
+	_, page, ok := strings.Cut(cliPage(t), shellHeading)
+	if !ok {
+		t.Fatal("the page has no such part")
+	}
+	flags := map[string]bool{}
+	var walk func(n *kong.Node, named string)
+	walk = func(n *kong.Node, named string) {
+		for _, f := range n.Flags {
+			flags[f.Name] = true
+			if f.Tag.Negatable != "" {
+				flags["no-"+f.Name] = true
+			}
+			if f.Help == "" {
+				t.Errorf("%s --%s has no help", named, f.Name)
+			}
+		}
+		if !regexp.MustCompile("[`·] ?(key |tenant |bulk |key rotation )?([a-z-]+ · )*" + n.Name + "\\b").MatchString(page) {
+			t.Errorf("the page does not name %s", named)
+		}
+		for _, c := range n.Children {
+			walk(c, named+" "+c.Name)
+		}
+	}
+	for _, n := range parser.Model.Children {
+		if slices.Contains([]string{"tenant", "key", "bulk"}, n.Name) {
+			walk(n, n.Name)
+		}
+	}
+	for _, m := range regexp.MustCompile("(?:^|[ `(])--([a-z][a-z-]+)").FindAllStringSubmatch(page, -1) {
+		if !flags[m[1]] {
+			t.Errorf("the page names --%s, which no command has", m[1])
+		}
 	}
 }
 
