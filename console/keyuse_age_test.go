@@ -15,12 +15,15 @@ func TestKeyUses_SayWhatIsMissing(t *testing.T) {
 	t.Parallel()
 	w := newUseWorld(t)
 	kid := w.issued(t)
+	w.alive(time.Hour, "gw_a", "gw_z")
 	w.send(t, w.batch("gw_a", 1, w.used(kid, home, "curl/8", -5, 1)))
 	w.collect(t)
 	through := w.sec(-2)
 	missing := func(what string, from, to int64) {
 		t.Helper()
 		w.collect(t)
+		w.alive(time.Hour, "gw_a", "gw_z")
+		w.again()
 		_, age := w.use(t, kid)
 		if m := age.Missing; m == nil || m.Replica != "gw_a" || m.From.Unix() != from || m.To.Unix() != to {
 			t.Fatalf("%s: missing is %+v, want %d to %d", what, age.Missing, from, to)
@@ -55,6 +58,7 @@ func TestKeyUses_SayWhatIsMissing(t *testing.T) {
 	third.Boot, third.Started = "third", w.sec(-20)
 	w.send(t, third)
 	w.collect(t)
+	w.alive(time.Hour, "gw_a", "gw_z")
 	if _, age := w.use(t, kid); age.Missing == nil || age.Missing.From.Unix() != through {
 		t.Fatalf("missing is %+v, want what was", age.Missing)
 	}
@@ -64,6 +68,7 @@ func TestKeyUses_SayWhatIsMissing(t *testing.T) {
 	late.Started = w.sec(-400)
 	w.send(t, late)
 	w.collect(t)
+	w.alive(time.Hour, "gw_a", "gw_z")
 	if _, age := w.use(t, kid); age.Missing == nil || age.Missing.Replica != "gw_z" || age.Missing.From.Unix() != w.sec(-400) || age.Missing.To.Unix() != w.sec(-7) {
 		t.Fatalf("missing is %+v", age.Missing)
 	}
@@ -156,5 +161,34 @@ func TestKeyUses_RedisAwayMakesItBehindNotUnused(t *testing.T) {
 	w.clock.add(20 * time.Second)
 	if u, age = w.use(t, kid); !same(u.LastUsedAt, last) || !age.Behind {
 		t.Fatalf("use is %+v, age %+v", u, age)
+	}
+}
+
+// TestKeyUses_AReplicaThatIsGoneWithoutAWordLeavesAGap, and one that ended in order
+// does not.
+func TestKeyUses_AReplicaThatIsGoneWithoutAWordLeavesAGap(t *testing.T) {
+	t.Parallel()
+	w := newUseWorld(t)
+	kid := w.issued(t)
+	w.alive(time.Hour, "gw_a", "gw_b")
+	last := w.batch("gw_b", 1)
+	last.Final = true
+	w.send(t, w.batch("gw_a", 1), last)
+	w.collect(t)
+	if _, age := w.use(t, kid); age.Missing != nil {
+		t.Fatalf("missing is %+v of replicas that are there", age.Missing)
+	}
+	from, to := w.sec(-2), w.sec(4)
+	w.clock.add(100 * time.Second)
+	w.feed.set(func() { // of the first a heartbeat is left, of the other none
+		w.feed.beats = w.feed.beats[:1]
+		w.feed.beats[0].At = w.clock.now().Add(-96 * time.Second)
+	})
+	if err := w.store.InTx(w.ctx, func(tx console.Tx) error { return tx.DeleteOldBeats(w.ctx, 0) }); err != nil {
+		t.Fatal(err)
+	}
+	w.again()
+	if _, age := w.use(t, kid); age.Missing == nil || age.Missing.Replica != "gw_a" || age.Missing.From.Unix() != from || age.Missing.To.Unix() != to {
+		t.Fatalf("missing is %+v, want %d to %d", age.Missing, from, to)
 	}
 }

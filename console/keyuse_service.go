@@ -178,9 +178,6 @@ func ageOf(runs []KeyUseRun, health Health, now time.Time) (age UseAge) {
 		if r.Through.After(newest) {
 			newest = r.Through
 		}
-		if r.Missing != nil && (age.Missing == nil || r.Missing.To.After(age.Missing.To)) {
-			age.Missing = r.Missing
-		}
 	}
 	first := true
 	for _, r := range health.Replicas {
@@ -204,7 +201,48 @@ func ageOf(runs []KeyUseRun, health Health, now time.Time) (age UseAge) {
 	if len(runs) == 0 {
 		age.Through = time.Time{}
 	}
+	age.Missing = missingOf(runs, health, now)
 	slices.Sort(age.Silent)
 	age.Behind = now.Sub(age.Through) > keyUseBehind
 	return age
+}
+
+// missingOf is the last stretch of which something is missing: as it was noted when
+// batches were counted, or the end of a replica that is gone and never told its last.
+func missingOf(runs []KeyUseRun, health Health, now time.Time) *UseGap {
+	heard := make(map[string]time.Time, len(health.Replicas)) // until when its heartbeat came
+	for _, r := range health.Replicas {
+		if heard[r.ID] = now.Add(-r.Age); r.Age <= GoneAfter {
+			heard[r.ID] = now
+		}
+	}
+	newest := map[string]KeyUseRun{}
+	var last *UseGap
+	note := func(gap *UseGap) {
+		if gap != nil && (last == nil || gap.To.After(last.To)) {
+			last = gap
+		}
+	}
+	for _, r := range runs {
+		note(r.Missing)
+		if r.UpdatedAt.After(newest[r.Replica].UpdatedAt) {
+			newest[r.Replica] = r
+		}
+	}
+	if !health.FleetKnown { // nobody knows who is gone
+		return last
+	}
+	for name, r := range newest {
+		until, known := heard[name]
+		if r.Final || known && until.Equal(now) {
+			continue
+		}
+		if until.Before(r.UpdatedAt) {
+			until = r.UpdatedAt
+		}
+		if until.After(r.Through) {
+			note(&UseGap{Replica: name, From: r.Through, To: until})
+		}
+	}
+	return last
 }

@@ -15,6 +15,7 @@ func TestKeyUses_TellFirstAndLastUseWithItsSource(t *testing.T) {
 	t.Parallel()
 	w := newUseWorld(t)
 	kid := w.issued(t)
+	w.alive(99*time.Second, "gw_a", "gw_b")
 	if u, age := w.use(t, kid); u.KID != "" || !age.Through.IsZero() || !age.Since.IsZero() || !age.Behind {
 		t.Fatalf("before anything is known it says %+v, %+v", u, age)
 	}
@@ -66,6 +67,7 @@ func TestKeyUses_EachBatchCountsOnce(t *testing.T) {
 	t.Parallel()
 	w := newUseWorld(t)
 	kid := w.issued(t)
+	w.alive(99*time.Second, "gw_a", "gw_b", "gw_c")
 	for seq := int64(1); seq <= 40; seq++ {
 		b := w.batch("gw_"+string(rune('a'+seq%3)), 1+(seq-1)/3, w.used(kid, home, "curl/8", int(seq)-50, 1))
 		w.send(t, b)
@@ -205,12 +207,12 @@ func TestKeyUses_RunGoesOnAfterAnOutage(t *testing.T) {
 	w.feed.fail(errors.New("refused"))
 	run(t, w.uses.Run)
 	reads := func(n int) {
-		w.feed.fakeFeed.asked(t, "the stream is read", func() bool { w.feed.mu.Lock(); defer w.feed.mu.Unlock(); return w.feed.reads >= n })
+		w.feed.asked(t, "the stream is read", func() bool { w.feed.mu.Lock(); defer w.feed.mu.Unlock(); return w.feed.reads >= n })
 	}
 	reads(2)
 	w.send(t, w.batch("gw_a", 1, w.used(kid, home, "curl/8", -5, 1)))
 	w.feed.fail(nil)
-	w.feed.fakeFeed.asked(t, "the use is known", func() bool {
+	w.feed.asked(t, "the use is known", func() bool {
 		all, _, err := w.uses.Uses(w.ctx, []string{kid})
 		return err == nil && len(all) == 1
 	})

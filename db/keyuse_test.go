@@ -30,11 +30,9 @@ func TestSchema_BadStatesOfKeyUseAreRefused(t *testing.T) {
 		"hours of an unknown key":        {`INSERT INTO key_use_hours (kid, hour, requests, limited, refused) VALUES ('unknown00000',now(),1,0,0)`, "23503"},
 		"a source with a longer network": {source + `('active000000','ten_aaaaaaaaaaaaaaaa','` + hex64a + `','',now(),now(),1,0,0)`, "23514"},
 	} {
-		t.Run(name, func(t *testing.T) {
-			if got := refused(t, conn, c.sql); got != c.want {
-				t.Errorf("SQLSTATE %q, want %q", got, c.want)
-			}
-		})
+		if got := refused(t, conn, c.sql); got != c.want {
+			t.Errorf("%s: SQLSTATE %q, want %q", name, got, c.want)
+		}
 	}
 }
 

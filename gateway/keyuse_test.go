@@ -419,6 +419,8 @@ func testKID(i int) string {
 }
 
 // TestKeyUse_CostsACachedRefusalNoAllocation: what a flood costs stays what it was.
+//
+//nolint:paralleltest // it counts allocations
 func TestKeyUse_CostsACachedRefusalNoAllocation(t *testing.T) {
 	refused := func(f *fixture) float64 {
 		key := f.key("ten_a", "free")

@@ -198,6 +198,8 @@ func TestKeyCounter_ConcurrentAddsAndCutsCountEachOnce(t *testing.T) {
 }
 
 // TestKeyCounter_AKnownSourceCostsNoAllocation: it lies on the path of every request.
+//
+//nolint:paralleltest // it counts allocations
 func TestKeyCounter_AKnownSourceCostsNoAllocation(t *testing.T) {
 	c := newKeyCounter()
 	c.Add(t0, kid, home, browser, usage.KeyAdmitted)
