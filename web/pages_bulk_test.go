@@ -61,7 +61,7 @@ func TestBulk_ImportIsCheckedThenStarted(t *testing.T) {
 	}
 	worked(t, c, page, "Nothing is done yet")
 	wants(t, c.Get(page), http.StatusOK, "2 of 3 rows would change something", "1 have a problem and are left out", "Nothing is done yet", "customers.csv", "moving in", page+"/start")
-	wants(t, c.Get(page+"?outcome=bad"), http.StatusOK, "left out", "gold")
+	wants(t, c.Get(page+"?outcome=bad"), http.StatusOK, "left out", "Hooli")
 	wants(t, c.Get("/live"+page), http.StatusOK, "ready")
 	if n, err := w.Web.Tenants.Count(t.Context()); err != nil || n != 1 {
 		t.Fatalf("checking made tenants: %d, %v", n, err)

@@ -70,17 +70,19 @@ func kidsOf(list []console.KeyVersion) []string {
 // of a rotation under way, a link to it.
 func (s *Server) usedRows(r *http.Request, list []console.KeyVersion, uses keyUses) ([]views.KeyRow, error) {
 	rows := make([]views.KeyRow, 0, len(list))
-	retiring := false
+	var rotating []string
 	for _, k := range list {
 		row := keyRow(r, k)
 		row.Use = uses.cell(k.KID, k.CreatedAt)
 		rows = append(rows, row)
-		retiring = retiring || k.State == policy.KeyRetiring
+		if k.State == policy.KeyRetiring {
+			rotating = append(rotating, k.CredentialID)
+		}
 	}
-	if !retiring {
+	if len(rotating) == 0 {
 		return rows, nil
 	}
-	open, err := s.openRotations(r)
+	open, err := s.Rotations.OpenOf(r.Context(), rotating)
 	if err != nil {
 		return nil, err
 	}
@@ -196,19 +198,6 @@ func canRotate(r *http.Request, c console.Credential) bool {
 	return false
 }
 
-// openRotations are the rotations under way by credential.
-func (s *Server) openRotations(r *http.Request) (map[string]console.Rotation, error) {
-	list, err := s.Rotations.List(r.Context(), true)
-	if err != nil {
-		return nil, err
-	}
-	out := make(map[string]console.Rotation, len(list))
-	for _, rot := range list {
-		out[rot.CredentialID] = rot
-	}
-	return out, nil
-}
-
 func (s *Server) keyRevoke(w http.ResponseWriter, r *http.Request) error {
 	return s.keyAct(w, r, s.Keys.Revoke, "revoke")
 }
@@ -244,7 +233,11 @@ func (s *Server) tenantKeys(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	open, err := s.openRotations(r)
+	ids := make([]string, len(list))
+	for i, c := range list {
+		ids[i] = c.ID
+	}
+	open, err := s.Rotations.OpenOf(r.Context(), ids)
 	if err != nil {
 		return err
 	}
