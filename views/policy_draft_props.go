@@ -73,6 +73,7 @@ type ProblemRow struct {
 // DraftIndexProps is the list of a draft's parts, of which each has its own form.
 type DraftIndexProps struct {
 	Head         DraftHead
+	Beside       DraftBesideProps
 	Unreadable   bool // the YAML has no shape that forms could show
 	Query        string
 	Show         string // "", problems or changed
@@ -135,6 +136,7 @@ type Link struct{ Text, URL string }
 // DraftPartProps is the form of one part of a draft.
 type DraftPartProps struct {
 	Head           DraftHead
+	Beside         DraftBesideProps
 	Kind, Title    string
 	Action         string // where the form is sent; also the page's own address
 	Form           *form.Form

@@ -34,7 +34,7 @@ const (
 // a page of them. f is the form for a new part.
 func (s *Server) renderIndex(w http.ResponseWriter, r *http.Request, status int, e *editor, f *form.Form) error {
 	q := r.URL.Query()
-	p := views.DraftIndexProps{Head: s.draftHead(r, e, "edit"), Unreadable: e.doc == nil, Query: q.Get("q"), Show: q.Get("show"), New: f}
+	p := views.DraftIndexProps{Head: s.draftHead(r, e, "edit"), Beside: besideAtFirst(e.draft.ID), Unreadable: e.doc == nil, Query: q.Get("q"), Show: q.Get("show"), New: f}
 	if e.doc == nil {
 		return s.render(w, r, status, views.DraftIndex(p))
 	}

@@ -68,7 +68,7 @@ func (s *Server) renderPart(w http.ResponseWriter, r *http.Request, status int, 
 	}
 	n, _ := strconv.Atoi(f.Get("limits"))
 	title := sectionTitle(sec, stored)
-	p := views.DraftPartProps{Head: s.draftHead(r, e, "edit"), Kind: sec.Kind, Title: title, Form: f, Limits: min(max(n, 0), maxSectionLimits),
+	p := views.DraftPartProps{Head: s.draftHead(r, e, "edit"), Beside: besideAtFirst(e.draft.ID), Kind: sec.Kind, Title: title, Form: f, Limits: min(max(n, 0), maxSectionLimits),
 		Action: partURL(e, sec), Changes: diffRows(partDiff(base, e.doc, sec)), Mark: e.marks.changed[sec], Elsewhere: elsewhere(e, sec)}
 	p.Head.Frame.Title = title + " · " + e.draft.Name
 	for _, l := range e.doc.Shared {

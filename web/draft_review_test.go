@@ -3,11 +3,13 @@ package web_test
 import (
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/headgate/headgate/console"
+	"github.com/headgate/headgate/policy"
 	"github.com/headgate/headgate/web/webtest"
 )
 
@@ -245,5 +247,58 @@ func TestReview_ConfirmationsAreAskedBesideTheirBoxes(t *testing.T) {
 	}
 	if page := e.owner.Get("/policy/versions/2").Text; !strings.Contains(page, "Confirmed") {
 		t.Error("what was confirmed does not stand with the version")
+	}
+}
+
+func TestBeside_TellsWhatTheSavedDraftWouldDo(t *testing.T) {
+	t.Parallel()
+	e := edit(t)
+	if page := e.editor.Get(e.path).Text; !strings.Contains(page, `hx-get="`+e.path+`/beside"`) || !strings.Contains(page, e.path+"/review") {
+		t.Error("the page does not load the panel, or says nothing without scripts")
+	}
+	before := e.editor.Get(e.path + "/beside").Text
+	if !strings.Contains(before, "Nothing that callers could notice.") || strings.Contains(before, "<html") {
+		t.Errorf("before any change:\n%s", before)
+	}
+	f := formOn(t, e.editor.Get(e.path+"/source").Text, e.path+"/source")
+	changed := strings.Replace(f.Get("source"), "rate: 60/minute", "rate: 30/minute", 1)
+	if changed == f.Get("source") {
+		t.Fatalf("the draft:\n%s", changed)
+	}
+	f.Set("source", changed)
+	e.editor.Post(e.path+"/source", f)
+	after := e.editor.Get(e.path + "/beside").Text
+	for _, want := range []string{"1 change", "1 tighter", "this text was not tried", "Simulate on the last 24 h"} {
+		if !strings.Contains(after, want) {
+			t.Errorf("the panel lacks %q:\n%s", want, after)
+		}
+	}
+	if strings.Contains(e.owner.Get("/policy/drafts/drf_aaaaaaaaaaaaaaaa/beside").Text, "As it is saved") {
+		t.Error("a draft that is not there has a panel")
+	}
+	viewer := e.As(t, console.RoleViewer)
+	if a := viewer.Get(e.path + "/beside"); a.StatusCode != http.StatusOK || strings.Contains(a.Text, "Simulate on the last") {
+		t.Errorf("a viewer: %d", a.StatusCode)
+	}
+}
+
+func TestBeside_AnOutageOfAChangedFailModeIsShown(t *testing.T) {
+	t.Parallel()
+	e := edit(t)
+	f := formOn(t, e.editor.Get(e.path+"/source").Text, e.path+"/source")
+	doc, report := policy.Parse([]byte(f.Get("source")))
+	if !report.OK() {
+		t.Fatal(report)
+	}
+	open := *doc
+	open.Routes = slices.Clone(doc.Routes)
+	open.Routes[0].OnStoreFailure = policy.StoreFailure{Mode: policy.FailOpen, Fallback: &policy.Fallback{Unlimited: true}}
+	f.Set("source", string(open.Canonical()))
+	e.editor.Post(e.path+"/source", f)
+	panel := e.editor.Get(e.path + "/beside").Text
+	for _, want := range []string{"A minute without Redis", "no bound", open.Routes[0].Name} {
+		if !strings.Contains(panel, want) {
+			t.Errorf("the panel lacks %q:\n%s", want, panel)
+		}
 	}
 }

@@ -124,6 +124,7 @@ func (s *Server) policyRoutes(r chi.Router) {
 	view.Get("/policy/drafts/{draft}", s.page(s.orVersion(s.draftEdit)))
 	view.Get("/policy/drafts/{draft}/parts/{kind}", s.page(s.orVersion(s.draftPart)))
 	view.Get("/policy/drafts/{draft}/parts/{kind}/{key}", s.page(s.orVersion(s.draftPart)))
+	view.Get("/policy/drafts/{draft}/beside", s.page(s.draftBeside))
 	view.Get("/policy/drafts/{draft}/source", s.page(s.orVersion(s.draftSource)))
 	view.Get("/policy/drafts/{draft}/tests", s.page(s.orVersion(s.draftTests)))
 	view.Get("/policy/drafts/{draft}/simulate", s.page(s.orVersion(s.draftSimulate)))
