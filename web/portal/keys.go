@@ -66,7 +66,11 @@ func (s *Server) useAge(a console.UseAge) string {
 	case a.Behind:
 		return "What is known of the use of keys is from " + ui.Ago(s.Now(), a.Through) + " and behind: a key that seems unused may be in use."
 	}
-	return "Use of keys as of " + ui.Ago(s.Now(), a.Through)
+	text := "Use of keys as of " + ui.Ago(s.Now(), a.Through)
+	if a.Missing != nil {
+		text += "; nothing is known of " + ui.Span(a.Missing.To.Sub(a.Missing.From)) + " before " + ui.Absolute(a.Missing.To)
+	}
+	return text
 }
 
 func masked(environment, kid string) string { return "hg_" + environment + "_" + kid + "_…" }
@@ -90,12 +94,18 @@ func keyRow(v *visit, all console.PortalKeys, c console.Credential, k console.Ke
 	switch {
 	case known && use.LastUsedAt != nil:
 		row.LastUsed, row.LastFrom = *use.LastUsedAt, source(use.LastNetwork, use.LastAgent)
-	case all.Age.Behind || all.Age.Since.IsZero() || all.Age.Since.After(k.CreatedAt):
+	case !told(all.Age, k.CreatedAt):
 		row.Use = "unknown"
 	default:
 		row.Use = "never"
 	}
 	return row
+}
+
+// told reports whether all use of a key since it was made is known, so that
+// silence means that nobody used it.
+func told(a console.UseAge, made time.Time) bool {
+	return !a.Behind && !a.Since.IsZero() && !a.Since.After(made) && (a.Missing == nil || a.Missing.To.Before(made))
 }
 
 func source(network, agent string) string {
