@@ -6,6 +6,10 @@ import (
 	"time"
 )
 
+// gapIgnored is how long a gap in what is known may be that a key counts as unused
+// all the same: a gateway that is killed never tells its last seconds.
+const gapIgnored = time.Minute
+
 // gather adds the next keys or tenants that a selection asks for.
 func (s *Bulk) gather(ctx context.Context, r BulkRecord) (more bool, err error) {
 	created := s.unusedBefore(r)
@@ -111,7 +115,7 @@ func (s *Bulk) uses(ctx context.Context, kids []string, cutoff time.Time) (map[s
 		return nil, errWaits{"The use of keys is known since " + sinceText(age.Since) + "; that is not long enough to tell which were not used."}
 	case age.Behind:
 		return nil, errWaits{"What is known of the use of keys is behind (" + throughText(age) + "); the job goes on when it has caught up."}
-	case age.Missing != nil && age.Missing.To.After(cutoff):
+	case age.Missing != nil && age.Missing.To.After(cutoff) && age.Missing.To.Sub(age.Missing.From) > gapIgnored:
 		return nil, errWaits{fmt.Sprintf("What %s saw from %s to %s was lost; nobody can tell which keys were used then.", age.Missing.Replica,
 			age.Missing.From.UTC().Format(time.RFC3339), age.Missing.To.UTC().Format(time.RFC3339))}
 	}
