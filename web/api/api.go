@@ -161,7 +161,7 @@ func register[I, O any](a *API, o op, h func(context.Context, *I) (*O, error)) {
 	case permOpen:
 		operation.Security = []map[string][]string{}
 	case permIntake:
-		operation.Description = "Needs the token of the leak intake, or the permission " + string(console.PermManageKeys) + "."
+		operation.Description = "Needs the permission " + string(console.PermManageKeys) + ". The token of the leak intake opens it, too, and nothing else."
 	default:
 		operation.Description = "Needs the permission " + string(o.perm) + "."
 	}
