@@ -254,7 +254,7 @@ func TestFleet_R051_R039_PublishingLeaksNothing(t *testing.T) {
 	}
 	publish(10)
 	goroutines, files, memory := measure()
-	publish(sized(40, 400))
+	publish(sized(24, 150))
 	if g, n, b := measure(); g > goroutines+20 || n > files+10 || b > memory+64<<20 {
 		t.Errorf("goroutines %v, files %v, memory %v; before: %v, %v, %v", g, n, b, goroutines, files, memory)
 	}

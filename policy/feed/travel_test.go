@@ -114,7 +114,11 @@ func TestWire_R18_TheBellIsOnlyLatency(t *testing.T) {
 //nolint:paralleltest // goroutines and memory of the whole process are counted
 func TestWire_R051_PublishingLeaksNothing(t *testing.T) {
 	r := newRig(t)
-	w := r.enforcing(t, 1, defaultPoll)
+	r.publish(1, 60)
+	w := r.watcher("", defaultPoll)
+	w.ration = newRation(1000, time.Microsecond) // each version is to be taken
+	start(t, w.Run)
+	w.untilVersion(t, 1)
 	d := r.following(t, defaultPoll, r.keyRecord("k1", 1, policy.KeyActive))
 	untilSubscribed(t, r, 2)
 	const versions = 70
