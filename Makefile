@@ -69,6 +69,7 @@ prove: go ## hold the product to its promises about time, one test at a time, an
 scale: go ## fill a database with SCALE percent (100) of 100 000 tenants and a million keys, and measure pages, relay and replica (half an hour)
 	@sh scripts/deps.sh pg redis
 	HEADGATE_SCALE=$(SCALE) $(GO) test -count=1 -timeout=120m -parallel=1 -v ./internal/scale
+	$(GO) test -run '^$$' -bench Bulk_ImportKeys -benchtime 1x -timeout 30m ./console -bulkrows $(SCALE)0000
 
 steps: go ## hold every store to the model over long random traces (STEPS of them, 100000)
 	@sh scripts/deps.sh redis
