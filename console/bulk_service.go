@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"github.com/headgate/headgate/policy"
@@ -18,11 +19,13 @@ type Bulk struct {
 	owner string // of leases; each process has its own
 	woken chan struct{}
 	plans *plansCache
+	size  atomic.Int64 // rows of the next step
 }
 
 // NewBulkJobs returns the service of bulk jobs. Run does the work.
 func NewBulkJobs(d Deps) *Bulk {
 	s := &Bulk{d: d.withDefaults(), woken: make(chan struct{}, 1), plans: &plansCache{}}
+	s.size.Store(bulkStep)
 	s.owner, _ = s.d.newID("wrk") // without randomness nothing else works either
 	return s
 }

@@ -12,8 +12,9 @@ import (
 )
 
 const (
-	// bulkStep is how many rows are done in one transaction.
-	bulkStep = 1000
+	// bulkStep is how many rows are done in one transaction at most; a database that
+	// is too busy for that gets fewer, down to bulkLeast.
+	bulkStep, bulkLeast = 1000, 50
 	// gatherStep is how many keys or tenants a selection looks at in one.
 	gatherStep = 2000
 	// bulkLease is how long a job waits for a worker that says nothing any more.
@@ -132,7 +133,12 @@ func (s *Bulk) step(ctx context.Context, id string) (more bool, err error) {
 	case r.State == BulkChecking && !r.Loaded:
 		more, err = s.gather(ctx, r)
 	default:
-		more, err = s.span(ctx, r, bulkStep)
+		size := s.size.Load()
+		if more, err = s.span(ctx, r, int(size)); err == nil {
+			s.size.Store(min(size*2, bulkStep))
+		} else if CodeOf(err) == CodeUnavailable {
+			s.size.Store(max(size/4, bulkLeast))
+		}
 	}
 	if w, ok := errors.AsType[errWaits](err); ok {
 		return false, s.give(ctx, id, w.text, bulkPause)
