@@ -107,8 +107,9 @@ func limits() []views.EffectiveRow {
 
 func keys(name string) []views.KeyRow {
 	return []views.KeyRow{
-		{KID: "0123456789AB", Masked: "hg_live_0123456789AB_…", Credential: name, Tenant: "Acme Analytics", TenantURL: ui.TenantURL("ten_a", "keys"), Environment: "live", State: "active", Created: at("11:00:00"), CanRevoke: true, CanSuspend: true},
-		{KID: "ZZ23456789AB", Masked: "hg_live_ZZ23456789AB_…", Credential: name, Tenant: "Acme Analytics", TenantURL: ui.TenantURL("ten_a", "keys"), Environment: "live", State: "retiring", Created: at("08:00:00"), NotAfter: noon.Add(7 * 24 * time.Hour), CanRevoke: true},
+		{KID: "0123456789AB", Masked: "hg_live_0123456789AB_…", Credential: name, Tenant: "Acme Analytics", TenantURL: ui.TenantURL("ten_a", "keys"), Environment: "live", State: "active", Created: at("11:00:00"), CanRevoke: true, CanSuspend: true, Scopes: hostile,
+			Use: views.KeyUseCell{First: at("11:00:00"), Last: at("11:57:00"), Source: "192.0.2.0/24 · " + hostile, Requests: "1 204", Refused: "7", RefusedAt: at("11:58:00"), Behind: true}},
+		{KID: "ZZ23456789AB", Masked: "hg_live_ZZ23456789AB_…", Credential: name, Tenant: "Acme Analytics", TenantURL: ui.TenantURL("ten_a", "keys"), Environment: "live", State: "retiring", Created: at("08:00:00"), NotAfter: noon.Add(7 * 24 * time.Hour), CanRevoke: true, RotationURL: "/rotations/rot_1", Use: views.KeyUseCell{Word: "never", Requests: "0", Refused: "0"}},
 		{KID: "AA23456789AB", Masked: "hg_live_AA23456789AB_…", Credential: name, Tenant: "Acme Analytics", TenantURL: ui.TenantURL("ten_a", "keys"), Environment: "live", State: "revoked", Created: at("07:00:00"), Ended: at("07:30:00"), RevokeReason: "leak"}}
 }
 
@@ -160,7 +161,7 @@ func pages() map[string]templ.Component {
 	for i := range emptyUsage.Chart.Series {
 		emptyUsage.Chart.Series[i].Values = []float64{math.NaN(), math.NaN()}
 	}
-	rows := []views.TenantRow{{ID: "ten_aaaabbbbccccdddd", Name: "Acme Analytics", ExternalID: "crm-1042", Plan: "pro", State: "active", Requests: "96", Refused: "4.1 %", Created: at("08:00:00")},
+	rows := []views.TenantRow{{ID: "ten_aaaabbbbccccdddd", Name: "Acme Analytics", ExternalID: "crm-1042", Plan: "pro", State: "active", Requests: "96", Refused: "4.1 %", Keys: "3 active, 1 retiring", Day: "812 400", Overrides: "2", NextEnd: noon.Add(time.Hour), Seen: at("11:59:00"), Created: at("08:00:00")},
 		{ID: "ten_x", Name: hostile, ExternalID: hostile, Plan: hostile, State: "suspended", Requests: ui.Unknown, Refused: ui.Unknown, Created: at("08:00:00")}}
 	pager := ui.PagerProps{Shown: 50, Total: "about 10 000", First: "/tenants", Next: "/tenants?after=x", Sizes: []ui.PageSize{{N: 50, URL: "/tenants", Current: true}, {N: 100, URL: "/tenants?limit=100"}}}
 	loss := views.LossProps{Version: "v42", Title: "If Redis failed now", Replicas: "3 live gateways, policy v42", Rows: []views.LossRow{
