@@ -1,6 +1,8 @@
 package feed
 
 import (
+	"bytes"
+	"encoding/json"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -210,3 +212,41 @@ func (l *logLines) String() string {
 }
 
 func (l *logLines) count(what string) int { return strings.Count(l.String(), what) }
+
+// TestPlainPut_ReadsWhatTheParserReads: the short way and the long way agree on
+// lines as they are written, and the short way leaves all others alone.
+func TestPlainPut_ReadsWhatTheParserReads(t *testing.T) {
+	t.Parallel()
+	for _, put := range [][]byte{[]byte("x"), []byte("\x00\xff\xfe>?"), bytes.Repeat([]byte("record"), 500)} {
+		raw, err := json.Marshal(line{Put: put})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var long line
+		if err := json.Unmarshal(raw, &long); err != nil {
+			t.Fatal(err)
+		}
+		if short := plainPut(raw); !bytes.Equal(short, long.Put) || !bytes.Equal(short, put) {
+			t.Errorf("%q is read as %q and as %q", raw, short, long.Put)
+		}
+	}
+	for _, other := range []string{"", "{}", `{"put":""}`, `{"put":"YQ"}`, `{"put":"YQ==","x":1}`, `{"put": "YQ=="}`, `{"put":"Y\u0051=="}`, `{"put":"YQ=="`, `{"put":"YR=="}`, `{"head":{}}`, "{\"put\":\"YQ\r==\"}"} {
+		if got := plainPut([]byte(other)); got != nil {
+			t.Errorf("%q is read as %q", other, got)
+		}
+	}
+}
+
+func BenchmarkDecodeDirectory(b *testing.B) {
+	r := &rig{t: b, key: key('a')}
+	var file bytes.Buffer
+	if err := writeDirectory(&file, fileHead{Deployment: deployment}, r.many("k", 10_000)); err != nil {
+		b.Fatal(err)
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		if f, err := decodeDirectory(bytes.NewReader(file.Bytes())); err != nil || len(f.records) != 10_000 {
+			b.Fatal(len(f.records), err)
+		}
+	}
+}
