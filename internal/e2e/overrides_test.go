@@ -166,7 +166,7 @@ func TestOverride_AHundredOfOneTenantHoldOnEveryGateway(t *testing.T) {
 	d.Publish(slowly(100))
 	tenant, _ := d.NewTenant("Many", "bronze")
 	base := "/api/v1/tenants/" + tenant.ID
-	reason := strings.Repeat("because ", 25) // 200 bytes each: the record has some 40 KiB
+	reason := strings.Repeat("because ", 42) // 336 bytes each: the record has some 40 KiB
 	for i := range 100 {
 		d.MustAPI(http.StatusOK, http.MethodPut, fmt.Sprintf("%s/overrides/route:r%d.l", base, i), map[string]any{"rate": fmt.Sprintf("%d/second", 2000+i), "reason": reason})
 	}
