@@ -94,8 +94,9 @@ func enforcedBy(t *testing.T, l *lane, replicas, rounds int, bell bool) []time.D
 	return out
 }
 
-// listener is a replica's watcher; without the bell its user may hear nothing.
-func listener(t *testing.T, l *lane, bell bool, changed chan<- struct{}) *feed.Watcher {
+// listenerClient is a replica's connection to Redis; without the bell its user
+// may hear nothing.
+func listenerClient(t *testing.T, l *lane, bell bool) *redis.Client {
 	t.Helper()
 	address := l.redis.URL
 	if !bell {
@@ -111,6 +112,13 @@ func listener(t *testing.T, l *lane, bell bool, changed chan<- struct{}) *feed.W
 	}
 	client := redis.NewClient(o)
 	t.Cleanup(func() { _ = client.Close() })
+	return client
+}
+
+// listener is a replica's watcher.
+func listener(t *testing.T, l *lane, bell bool, changed chan<- struct{}) *feed.Watcher {
+	t.Helper()
+	client := listenerClient(t, l, bell)
 	w, err := feed.NewWatcher(feed.WatcherConfig{
 		Config:     feed.Config{Client: client, Deployment: "faults"},
 		PublicKeys: []ed25519.PublicKey{l.key.Public().(ed25519.PublicKey)}, StateDir: t.TempDir(), Poll: gatewayPoll,
