@@ -24,6 +24,9 @@ INSERT INTO key_versions (kid, credential_id, tenant_id, digest, state, seq, cre
  ('active000000','crd_aaaaaaaaaaaaaaaa','ten_aaaaaaaaaaaaaaaa','sha256:` + hex64c + `','active',1,now(),now(),NULL,NULL,NULL);
 INSERT INTO rotations (id, credential_id, tenant_id, old_kid, new_kid, state, reason, overlap_seconds, started_at, ends_at, ended_at) VALUES
  ('rot_aaaaaaaaaaaaaaaa','crd_aaaaaaaaaaaaaaaa','ten_aaaaaaaaaaaaaaaa','expired00000','active000000','completed','',60,now(),now(),now());
+INSERT INTO overrides (id,tenant_id,limit_id,kind,rate,reason,author_id,author,created_at,ended_at,end_reason) VALUES
+ ('ovr_aaaaaaaaaaaaaaaa','ten_aaaaaaaaaaaaaaaa','plan.x','override','1/minute','r','','t',now(),NULL,''),
+ ('ovr_eeeeeeeeeeeeeeee','ten_aaaaaaaaaaaaaaaa','plan.x','override','1/minute','r','','t',now(),now(),'over');
 INSERT INTO policy_versions (number, digest, parent, body, changes, note, author_id, author, kind, created_at) VALUES
  (5,'sha256:'||encode(sha256('{}'),'hex'),'','{}','[]','','','t','publish',now());
 UPDATE policy_head SET number = 5 WHERE one;
@@ -42,6 +45,8 @@ var (
 
 const key = `INSERT INTO key_versions (kid, credential_id, tenant_id, digest, state, seq, created_at, activated_at, resume_state, retiring_at, not_after, revoked_at, revoke_reason, ended_at) VALUES `
 
+const override = `INSERT INTO overrides (id,tenant_id,limit_id,kind,rate,factor_milli,reason,author_id,author,created_at,expires_at) VALUES `
+
 func TestSchema_BadStatesAreRefusedByPostgreSQL(t *testing.T) {
 	t.Parallel()
 	conn := fixtureConn(t)
@@ -52,6 +57,18 @@ func TestSchema_BadStatesAreRefusedByPostgreSQL(t *testing.T) {
 		"unknown tenant state":                        {`UPDATE tenants SET state='gone' WHERE id='ten_aaaaaaaaaaaaaaaa'`, "23514"},
 		"tenant name with blanks":                     {`UPDATE tenants SET name=' A' WHERE id='ten_aaaaaaaaaaaaaaaa'`, "23514"},
 		"deleted tenant revived":                      {`UPDATE tenants SET state='active' WHERE id='ten_dddddddddddddddd'`, "23514"},
+		"second override of a limit that holds":       {override + `('ovr_bbbbbbbbbbbbbbbb','ten_aaaaaaaaaaaaaaaa','plan.x','override','2/minute',NULL,'r','','t',now(),NULL)`, "23505"},
+		"override without a value":                    {override + `('ovr_bbbbbbbbbbbbbbbb','ten_aaaaaaaaaaaaaaaa','plan.y','override','',NULL,'r','','t',now(),NULL)`, "23514"},
+		"override without a reason":                   {override + `('ovr_bbbbbbbbbbbbbbbb','ten_aaaaaaaaaaaaaaaa','plan.y','override','2/minute',NULL,'','','t',now(),NULL)`, "23514"},
+		"boost without an end":                        {override + `('ovr_bbbbbbbbbbbbbbbb','ten_aaaaaaaaaaaaaaaa','plan.x','boost','',2000,'r','','t',now(),NULL)`, "23514"},
+		"boost with a value":                          {override + `('ovr_bbbbbbbbbbbbbbbb','ten_aaaaaaaaaaaaaaaa','plan.x','boost','2/minute',2000,'r','','t',now(),now()+interval '1 h')`, "23514"},
+		"boost that lowers":                           {override + `('ovr_bbbbbbbbbbbbbbbb','ten_aaaaaaaaaaaaaaaa','plan.x','boost','',900,'r','','t',now(),now()+interval '1 h')`, "23514"},
+		"override that ended before it began":         {`UPDATE overrides SET ended_at=created_at-interval '1 s', end_reason='r' WHERE id='ovr_aaaaaaaaaaaaaaaa'`, "23514"},
+		"override ended without a reason":             {`UPDATE overrides SET ended_at=now() WHERE id='ovr_aaaaaaaaaaaaaaaa'`, "23514"},
+		"override's value changed":                    {`UPDATE overrides SET rate='9/minute' WHERE id='ovr_aaaaaaaaaaaaaaaa'`, "23514"},
+		"ended override revived":                      {`UPDATE overrides SET ended_at=NULL, end_reason='' WHERE id='ovr_eeeeeeeeeeeeeeee'`, "23514"},
+		"override row removed":                        {`DELETE FROM overrides WHERE id='ovr_aaaaaaaaaaaaaaaa'`, "42501"},
+		"quota anchor of another shape":               {`UPDATE tenants SET quota_anchor='31.1.2026' WHERE id='ten_aaaaaaaaaaaaaaaa'`, "23514"},
 		"tenant row removed":                          {`DELETE FROM tenants WHERE id='ten_dddddddddddddddd'`, "42501"},
 		"credential of no tenant":                     {`INSERT INTO credentials (id,tenant_id,name,environment,created_at) VALUES ('crd_bbbbbbbbbbbbbbbb','ten_bbbbbbbbbbbbbbbb','n','live',now())`, "23503"},
 		"credential of ops environment":               {`INSERT INTO credentials (id,tenant_id,name,environment,created_at) VALUES ('crd_bbbbbbbbbbbbbbbb','ten_aaaaaaaaaaaaaaaa','n','ops',now())`, "23514"},
