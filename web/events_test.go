@@ -26,7 +26,7 @@ import (
 // their source names them.
 func actions(t *testing.T) []string {
 	t.Helper()
-	action := regexp.MustCompile(`^(tenant|credential|key|rotation|draft|operator|session|token)\.[a-z-]+$`)
+	action := regexp.MustCompile(`^(tenant|credential|key|rotation|draft|operator|session|token|member|ask|portal|threshold)\.[a-z-]+$`)
 	entries, err := os.ReadDir("../console")
 	if err != nil {
 		t.Fatal(err)

@@ -106,14 +106,21 @@ func TestViewAs_LivePartIsThatTenantsAlone(t *testing.T) {
 	w, tenant := world(t)
 	used(w, tenant.ID, 3, 1)
 	c := w.As(t, console.RoleViewer)
-	a := c.Get("/live/t/" + tenant.ID)
-	wants(t, a, http.StatusOK, "were refused", "route:report.reports", `hx-get="/live/t/`+tenant.ID)
+	live := "/tenants/" + tenant.ID + "/view-as/now"
+	c.Header.Set("HX-Request", "true")
+	a := c.Get(live)
+	wants(t, a, http.StatusOK, "were refused", "route:report.reports", `hx-get="`+live)
 	if strings.Contains(a.Text, "global.all") || strings.Contains(a.Text, "<html") {
 		t.Errorf("the part shows more than the tenant's own:\n%s", a.Text)
 	}
 	events, _, err := w.Web.Audit.List(t.Context(), console.AuditQuery{Action: "tenant.view-as"})
 	if err != nil || len(events) != 0 {
 		t.Errorf("%d views are recorded for a part that polls (%v)", len(events), err)
+	}
+	// No header makes a page a part.
+	wants(t, c.Get("/tenants/"+tenant.ID+"/view-as/keys"), http.StatusOK)
+	if events, _, err = w.Web.Audit.List(t.Context(), console.AuditQuery{Action: "tenant.view-as"}); err != nil || len(events) != 1 {
+		t.Errorf("%d views are recorded for a page (%v)", len(events), err)
 	}
 }
 

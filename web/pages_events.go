@@ -24,6 +24,10 @@ func eventWords() map[string]string {
 		"key.revoke":       "Key revoked", "key.suspend": "Key suspended", "key.resume": "Key resumed", "key.expire": "Key expired", "key.reactivate": "Key active again",
 		"rotation.start": "Rotation started", "rotation.extend": "Rotation extended", "rotation.end": "Rotation ended early",
 		"rotation.cancel": "Rotation cancelled", "rotation.complete": "Rotation completed",
+		"member.invite": "Member invited", "member.uninvite": "Invitation taken back", "member.join": "Member joined", "member.sign-in": "Member signed in",
+		"member.link": "Sign-in link made", "member.set-role": "Member's role changed", "member.remove": "Member removed",
+		"ask.create": "Asked for more", "ask.grant": "Ask granted", "ask.refuse": "Ask refused",
+		"portal.rules": "Rules of self-service changed", "threshold.add": "Mark set", "threshold.remove": "Mark removed",
 		"policy.publish": "Policy published", "policy.rollback": "Policy rolled back",
 		"draft.create": "Draft made", "draft.save": "Draft saved", "draft.rebase": "Draft based on the version in force", "draft.delete": "Draft deleted",
 		"draft.rename": "Draft renamed", "draft.merge": "Draft taken onto the version in force", "draft.comment": "Draft commented on",
@@ -208,7 +212,7 @@ func (s *Server) lastEvents(ctx context.Context, now time.Time) ([]console.Audit
 			if now.Sub(e.At) > 24*time.Hour {
 				return found, nil
 			}
-			if strings.HasPrefix(e.Action, "session.") || strings.HasPrefix(e.Action, "draft.") || e.Action == "tenant.view-as" {
+			if strings.HasPrefix(e.Action, "session.") || e.Action == "member.sign-in" || strings.HasPrefix(e.Action, "draft.") || e.Action == "tenant.view-as" {
 				continue
 			}
 			if found = append(found, e); len(found) == changesShown {

@@ -171,7 +171,8 @@ func TestViewAs_ShowsThatTenantAloneAndIsRecorded(t *testing.T) {
 	viewer := w.As(t, console.RoleViewer)
 	wants(t, viewer.Get("/tenants/"+tenant.ID), http.StatusOK, `href="/tenants/`+tenant.ID+`/view-as"`)
 	a := viewer.Get("/tenants/" + tenant.ID + "/view-as")
-	wants(t, a, http.StatusOK, "Viewing as Acme, read-only", "were refused", "6000/minute", "Retry-After")
+	wants(t, a, http.StatusOK, "Viewing as Acme, read-only", "were refused", "plan.requests", "Retry-After")
+	wants(t, viewer.Get("/tenants/"+tenant.ID+"/view-as/limits"), http.StatusOK, "6000/minute", "GET /v1/reports/{id}")
 	for _, foreign := range []string{"Globex", other.ID, secret[8:20], "global.all"} {
 		if strings.Contains(a.Text, foreign) {
 			t.Errorf("the page shows %q", foreign)

@@ -43,12 +43,12 @@ func (s *Server) selfRoutes(r chi.Router, own *portal.Server) {
 func (s *Server) viewAs(own *portal.Server) handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		id := chi.URLParam(r, "tenant")
-		if r.Header.Get("HX-Request") == "" {
+		base := ui.ViewAsURL(id)
+		if r.URL.Path != base+"/now" {
 			if _, err := s.Tenants.RecordView(r.Context(), actor(r), id); err != nil {
 				return err
 			}
 		}
-		base := ui.ViewAsURL(id)
 		own.Look(w, r, portal.Look{Actor: actor(r), TenantID: id, Base: base, Back: ui.TenantURL(id, "")}, strings.TrimPrefix(r.URL.Path, base))
 		return nil
 	}
