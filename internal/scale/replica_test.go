@@ -9,6 +9,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -125,19 +126,30 @@ func TestReplica_T14_StartsFromItsCopyOnDisk(t *testing.T) {
 	dir := t.TempDir()
 	fillDisk(t, w, dir, kids)
 	w.redis.Kill()
-	begun := time.Now()
+	begun, before := time.Now(), processor(t)
 	d, _ := w.directory(t, keys, dir)
 	_, first := d.Cached(kids[0])
-	took := time.Since(begun)
+	took, busy := time.Since(begun), processor(t)-before
 	for _, kid := range kids {
 		if _, held := d.Cached(kid); !held {
 			t.Fatalf("%s is not answered from the copy", kid)
 		}
 	}
-	t.Logf("%d keys on disk: the first answer after %v, the target is 500ms; all verified after %v", keys, took.Round(time.Millisecond), time.Since(begun).Round(time.Millisecond))
+	t.Logf("%d keys on disk: the first answer after %v, with %v of processor time; the target is 500ms; all verified after %v", keys, took.Round(time.Millisecond),
+		busy.Round(time.Millisecond), time.Since(begun).Round(time.Millisecond))
 	if !first || took > 30*time.Second {
 		t.Errorf("the first key: %v, after %v", first, took)
 	}
+}
+
+// processor is the time that this process has had of any processor.
+func processor(t *testing.T) time.Duration {
+	t.Helper()
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		t.Fatal(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
 // fillDisk has a directory cache all keys and write them down.
