@@ -24,6 +24,9 @@ const (
 	// switching is how long a source may be seen with both versions and still count
 	// as one that has switched: its own parts do not switch in the same second.
 	switching = 30 * time.Second
+	// shortGap is how long a stretch of which something was lost may be without
+	// counting as use: a gateway that is killed takes its last seconds along.
+	shortGap = time.Minute
 	// maxSources bounds the sources that are looked at, per version.
 	maxSources = 1000
 )
@@ -271,7 +274,7 @@ func judge(r Rotation, u use, least time.Duration, now time.Time) verdict {
 	if used {
 		from = later(from, *u.last)
 	}
-	if m := u.age.Missing; m != nil {
+	if m := u.age.Missing; m != nil && m.To.Sub(m.From) > shortGap {
 		from = later(from, m.To)
 	}
 	v.quiet = max(0, u.age.Through.Sub(from))

@@ -47,25 +47,32 @@ func (f *clientFleet) run(ctx context.Context) {
 	}
 }
 
+// rotationsOf looks at rotations as the demo's console does, with a least silence
+// that a test can wait for.
+func (d *Demo) rotationsOf(least time.Duration) *control.Rotations {
+	d.t.Helper()
+	uses, _ := d.keyUses()
+	store, err := db.Open(d.t.Context(), d.Postgres, 4)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	d.t.Cleanup(store.Close)
+	wire, err := feed.NewPublisher(feed.Config{Client: d.RedisClient(), Deployment: "demo"})
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	return control.NewRotations(control.Deps{
+		Store: store, Feed: wire, Signer: make(ed25519.PrivateKey, ed25519.PrivateKeySize), Deployment: "demo", KeyUse: uses, MinQuiet: least,
+	})
+}
+
 // TestRotation_I19_TwentyClientsOfWhichThreeNeverSwitch: nobody is refused, exactly
 // the three are named, and it is not ready before they have switched and been
 // silent for long enough.
 func TestRotation_I19_TwentyClientsOfWhichThreeNeverSwitch(t *testing.T) {
 	t.Parallel()
 	d := StartDemo(t, exact)
-	uses, _ := d.keyUses()
-	store, err := db.Open(t.Context(), d.Postgres, 4)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(store.Close)
-	wire, err := feed.NewPublisher(feed.Config{Client: d.RedisClient(), Deployment: "demo"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	rotations := control.NewRotations(control.Deps{
-		Store: store, Feed: wire, Signer: make(ed25519.PrivateKey, ed25519.PrivateKeySize), Deployment: "demo", KeyUse: uses, MinQuiet: 5 * time.Second,
-	})
+	rotations := d.rotationsOf(5 * time.Second)
 	tenant, credential := d.NewTenant("Fleet", "pro")
 	eventually(t, 20*time.Second, "the key is accepted everywhere", func() error {
 		for i := range d.Gateways {
