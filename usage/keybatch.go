@@ -17,8 +17,11 @@ const (
 	MaxKeyBody = 1 << 20
 	// maxKeyText bounds the same before it is compressed.
 	maxKeyText = 2 << 20
-	// maxCount bounds what a row can count, and the seconds that it names.
+	// maxCount bounds numbers and the seconds that a batch names.
 	maxCount = 1 << 53
+	// maxRowCount bounds what one row can count, far above what a replica serves
+	// while Redis is away, and so low that all rows of a batch can be added up.
+	maxRowCount = 1 << 40
 )
 
 // ErrKeyBatch says that bytes are no batch of key uses.
@@ -137,9 +140,14 @@ func (r *KeyRow) check() error {
 	case !plainText(r.Agent, MaxAgent):
 		return fmt.Errorf("%.70q is no user agent", r.Agent)
 	}
-	for _, n := range []int64{r.FirstUsed, r.LastUsed, r.FirstRefused, r.LastRefused, r.Requests, r.Limited, r.Refused} {
+	for _, n := range []int64{r.FirstUsed, r.LastUsed, r.FirstRefused, r.LastRefused} {
 		if n < 0 || n > maxCount {
-			return fmt.Errorf("number %d is out of range", n)
+			return fmt.Errorf("second %d is out of range", n)
+		}
+	}
+	for _, n := range []int64{r.Requests, r.Limited, r.Refused} {
+		if n < 0 || n > maxRowCount {
+			return fmt.Errorf("count %d is out of range", n)
 		}
 	}
 	used := r.Requests - r.Refused
