@@ -68,20 +68,20 @@ func tenantPages() map[string]templ.Component {
 	block := views.CredentialBlock{ID: "crd_1", Name: hostile, Environment: "live", Scopes: "read write", Versions: keys("backend"), Rotation: &rot}
 
 	return map[string]templ.Component{
-		"tenants-full":               views.TenantList(views.TenantListProps{Frame: frame("Tenants", "/tenants", good), Now: noon, Plans: options(), LiveAge: "live, not the record · 2 s ago", Rows: rows, Pager: pager(), CanManage: true}),
-		"tenants-empty":              views.TenantList(views.TenantListProps{Frame: frame("Tenants", "/tenants", good), Now: noon, Plans: options(), CanManage: true}),
-		"tenants-filtered":           views.TenantList(views.TenantListProps{Frame: frame("Tenants", "/tenants", good), Now: noon, Plans: options(), Q: hostile, Filtered: true}),
-		"tenant-new":                 views.TenantForm(views.TenantFormProps{Frame: frame("New tenant", "/tenants/new", good), Form: filled(nil), Title: "New tenant", Action: "/tenants", Button: "Make tenant", Back: "/tenants", Plans: options(), NoPlans: true, Token: "ABCDEFGHIJKLMNOPQRST"}),
-		"tenant-failed":              views.TenantForm(views.TenantFormProps{Frame: frame("New tenant", "/tenants/new", good), Form: failed(), Title: "Edit " + hostile, Action: "/tenants", Button: "Save", Back: "/tenants", Plans: options()}),
-		"tenant-summary":             summary(head("", "active", "Acme Analytics", good), "v42", held(), usageLive(false)),
-		"tenant-suspended":           summary(head("", "suspended", hostile, good), "v42", nil, emptyUsage),
-		"tenant-broken":              summary(missing, "", nil, emptyUsage),
-		"tenant-overrides":           views.TenantOverrides(views.TenantOverridesProps{Head: head("overrides", "active", "Acme Analytics", good), Live: ownOverrides(), Ended: endedOverrides()}),
-		"tenant-ownOverrides()-none": views.TenantOverrides(views.TenantOverridesProps{Head: head("overrides", "active", "Acme Analytics", good)}),
-		"tenant-usage":               views.TenantUsage(views.TenantUsageProps{Head: head("usage", "active", "Acme Analytics", good), Usage: usageLive(true)}),
-		"tenant-keys":                views.TenantKeys(views.TenantKeysProps{Head: head("keys", "active", "Acme Analytics", good), Credentials: []views.CredentialBlock{block}, NewURL: ui.TenantURL("ten_a", "keys") + "/new"}),
-		"tenant-keys-empty":          views.TenantKeys(views.TenantKeysProps{Head: head("keys", "active", "Acme Analytics", good), NewURL: ui.TenantURL("ten_a", "keys") + "/new"}),
-		"tenant-audit":               views.TenantAudit(views.TenantAuditProps{Head: head("audit", "active", "Acme Analytics", good), Rows: []views.EventRow{{Seq: "7", At: at("11:00:00"), Actor: hostile, Via: "api", Text: "Tenant changed", Object: "ten_a", Detail: hostile, Reason: hostile}}}),
+		"tenants-full":      views.TenantList(views.TenantListProps{Frame: frame("Tenants", "/tenants", good), Now: noon, Plans: options(), LiveAge: "live, not the record · 2 s ago", Rows: rows, Pager: pager(), CanManage: true}),
+		"tenants-empty":     views.TenantList(views.TenantListProps{Frame: frame("Tenants", "/tenants", good), Now: noon, Plans: options(), CanManage: true}),
+		"tenants-filtered":  views.TenantList(views.TenantListProps{Frame: frame("Tenants", "/tenants", good), Now: noon, Plans: options(), Q: hostile, Filtered: true}),
+		"tenant-new":        views.TenantForm(views.TenantFormProps{Frame: frame("New tenant", "/tenants/new", good), Form: filled(nil), Title: "New tenant", Action: "/tenants", Button: "Make tenant", Back: "/tenants", Plans: options(), NoPlans: true, Token: "ABCDEFGHIJKLMNOPQRST"}),
+		"tenant-failed":     views.TenantForm(views.TenantFormProps{Frame: frame("New tenant", "/tenants/new", good), Form: failed(), Title: "Edit " + hostile, Action: "/tenants", Button: "Save", Back: "/tenants", Plans: options()}),
+		"tenant-summary":    summary(head("", "active", "Acme Analytics", good), "v42", held(), usageLive(false)),
+		"tenant-suspended":  summary(head("", "suspended", hostile, good), "v42", nil, emptyUsage),
+		"tenant-broken":     summary(missing, "", nil, emptyUsage),
+		"tenant-overrides":  views.TenantOverrides(views.TenantOverridesProps{Head: head("overrides", "active", "Acme Analytics", good), Live: ownOverrides(), Ended: endedOverrides()}),
+		"tenant-own-none":   views.TenantOverrides(views.TenantOverridesProps{Head: head("overrides", "active", "Acme Analytics", good)}),
+		"tenant-usage":      views.TenantUsage(views.TenantUsageProps{Head: head("usage", "active", "Acme Analytics", good), Usage: usageLive(true)}),
+		"tenant-keys":       views.TenantKeys(views.TenantKeysProps{Head: head("keys", "active", "Acme Analytics", good), Credentials: []views.CredentialBlock{block}, NewURL: ui.TenantURL("ten_a", "keys") + "/new"}),
+		"tenant-keys-empty": views.TenantKeys(views.TenantKeysProps{Head: head("keys", "active", "Acme Analytics", good), NewURL: ui.TenantURL("ten_a", "keys") + "/new"}),
+		"tenant-audit":      views.TenantAudit(views.TenantAuditProps{Head: head("audit", "active", "Acme Analytics", good), Rows: []views.EventRow{{Seq: "7", At: at("11:00:00"), Actor: hostile, Via: "api", Text: "Tenant changed", Object: "ten_a", Detail: hostile, Reason: hostile}}}),
 	}
 }
 
