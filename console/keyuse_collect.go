@@ -76,14 +76,40 @@ func (s *KeyUses) take(ctx context.Context, bodies [][]byte, place, next string)
 		if batches = batches[n:]; len(batches) == 0 {
 			to = next
 		}
-		err := s.d.Store.InTx(ctx, func(tx Tx) error {
-			in := keyIntake{d: s.d, tx: tx, now: now}
-			return in.take(ctx, part, place, to)
-		})
-		if err != nil || to == next {
+		if err := s.count(ctx, part, now, place, to); err != nil || to == next {
 			return err
 		}
 	}
+}
+
+// count counts batches in one transaction. When that cannot be done for their sake,
+// each is tried alone, and what cannot be counted even so is left out: one batch must
+// not keep everybody's from being counted for good.
+func (s *KeyUses) count(ctx context.Context, batches []*usage.KeyBatch, now time.Time, place, to string) error {
+	err := s.d.Store.InTx(ctx, func(tx Tx) error {
+		in := keyIntake{d: s.d, tx: tx, now: now}
+		return in.take(ctx, batches, place, to)
+	})
+	if err == nil || errors.Is(err, errMovedOn) || ctx.Err() != nil || len(batches) == 0 || !hopeless(err) {
+		return err
+	}
+	if len(batches) == 1 {
+		s.d.Log.ErrorContext(ctx, "a batch of key uses cannot be counted", "replica", batches[0].Replica, "number", batches[0].Seq, "error", err)
+		return s.count(ctx, nil, now, place, to)
+	}
+	last := len(batches) - 1
+	for i := range batches[:last] {
+		if err := s.count(ctx, batches[i:i+1], now, place, place); err != nil {
+			return err
+		}
+	}
+	return s.count(ctx, batches[last:], now, place, to)
+}
+
+// hopeless reports whether the same would fail again: not for what another
+// transaction or an outage did.
+func hopeless(err error) bool {
+	return CodeOf(err) == CodeInternal || CodeOf(err) == CodeInvalid
 }
 
 // decode reads batches. What is none is left out: whoever may write to the stream may
@@ -188,7 +214,9 @@ func (in *keyIntake) fresh(ctx context.Context, batches []*usage.KeyBatch) ([]*u
 // useRuns are the runs of replicas, the newest of each last.
 type useRuns map[string][]*KeyUseRun
 
-// take moves a run on by a batch; nil when that was taken before.
+// take moves a run on by a batch; nil when that was taken before. A number below one
+// that was taken is a repetition, unless the batch begins after everything that was
+// told: then somebody else used the replica's name, or its Redis went back in time.
 func (u useRuns) take(in *keyIntake, b *usage.KeyBatch) *KeyUseRun {
 	known := u[b.Replica]
 	var run *KeyUseRun
@@ -197,7 +225,11 @@ func (u useRuns) take(in *keyIntake, b *usage.KeyBatch) *KeyUseRun {
 			run = r
 		}
 	}
-	if run != nil && b.Seq <= run.Seq {
+	if run != nil && run.Through.After(in.now) {
+		run.Through = in.now // Redis' clock has stepped back: nobody knows of what is still to come
+	}
+	anew := run != nil && b.From <= in.now.Unix() && b.From > run.Through.Unix()+1
+	if run != nil && b.Seq <= run.Seq && !anew {
 		return nil
 	}
 	gap := in.gap(run, known, b)
@@ -220,7 +252,7 @@ func (u useRuns) take(in *keyIntake, b *usage.KeyBatch) *KeyUseRun {
 func (in *keyIntake) gap(run *KeyUseRun, known []*KeyUseRun, b *usage.KeyBatch) *UseGap {
 	from, to := time.Time{}, in.clamp(b.From)
 	switch {
-	case run != nil && b.Seq > run.Seq+1:
+	case run != nil && b.Seq != run.Seq+1:
 		from = run.Through
 	case run == nil && b.Seq > 1:
 		from = in.clamp(b.Started)

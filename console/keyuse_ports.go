@@ -89,6 +89,8 @@ type KeyUseUpkeep interface {
 	// DeleteOldKeySources forgets sources that were last seen on a day before that of
 	// the time, at most limit, and returns how many.
 	DeleteOldKeySources(ctx context.Context, before time.Time, limit int) (int64, error)
+	// DeleteSurplusKeyUseRuns forgets all runs but so many that told last.
+	DeleteSurplusKeyUseRuns(ctx context.Context, kept int) error
 	// DeleteOldKeyUse forgets hours and runs from before a time, at most limit hours.
 	DeleteOldKeyUse(ctx context.Context, before time.Time, limit int) (int64, error)
 }

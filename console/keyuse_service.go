@@ -21,6 +21,10 @@ const (
 	// keyUseBehind is the age of what is known from which on it counts as behind.
 	keyUseBehind = time.Minute
 	keyUseSwept  = 1000 // bounds the rows that one statement drops
+	// keyRunsKept is as many as are ever read.
+	keyRunsKept = 10_000
+	// keyClockSlack is how far Redis' clock may seem to go back between two questions.
+	keyClockSlack = 5 * time.Second
 	// maxKeySources bounds what a page or a caller gets of one version's sources.
 	maxKeySources = 1000
 )
@@ -29,6 +33,9 @@ const (
 // default.
 type KeyUseRetention struct {
 	Sources time.Duration // a source that was not seen for so long is forgotten
+	// Runs is how many runs of gateways are known at most, those that told last;
+	// default keyRunsKept.
+	Runs int
 }
 
 // KeyUses is what is known of the use of keys: by whom, and when last. Gateways
@@ -46,6 +53,9 @@ type KeyUses struct {
 func NewKeyUses(d Deps, fleet *Fleet, keep KeyUseRetention) *KeyUses {
 	if keep.Sources <= 0 {
 		keep.Sources = KeySourcesKept
+	}
+	if keep.Runs <= 0 {
+		keep.Runs = keyRunsKept
 	}
 	return &KeyUses{d: d.withDefaults(), fleet: fleet, keep: keep}
 }
@@ -72,9 +82,20 @@ func (s *KeyUses) Run(ctx context.Context) error {
 	}
 }
 
-// Sweep forgets sources and counts that are older than is to be kept.
+// Sweep forgets sources and counts that are older than is to be kept, and keeps
+// what replicas that are gone did not tell.
 func (s *KeyUses) Sweep(ctx context.Context) error {
+	health := s.fleet.Health(ctx)
 	now := s.redisNow(ctx)
+	err := s.d.Store.InTx(ctx, func(tx Tx) error {
+		if err := noteGone(ctx, tx, health, now); err != nil {
+			return err
+		}
+		return tx.DeleteSurplusKeyUseRuns(ctx, s.keep.Runs)
+	})
+	if err != nil {
+		return fmt.Errorf("note who is gone: %w", err)
+	}
 	for _, drop := range []func(Tx) (int64, error){
 		func(tx Tx) (int64, error) { return tx.DeleteOldKeySources(ctx, now.Add(-s.keep.Sources), keyUseSwept) },
 		func(tx Tx) (int64, error) { return tx.DeleteOldKeyUse(ctx, now.Add(-keyHoursKept), keyUseSwept) },
@@ -174,6 +195,9 @@ func ageOf(runs []KeyUseRun, health Health, now time.Time) (age UseAge) {
 	told := make(map[[2]string]time.Time, len(runs))
 	var newest time.Time
 	for _, r := range runs {
+		if r.Through.After(now.Add(keyClockSlack)) {
+			continue // by a clock that has stepped back since: nobody knows of what is still to come
+		}
 		told[[2]string{r.Replica, r.Boot}] = r.Through
 		if r.Through.After(newest) {
 			newest = r.Through
@@ -186,7 +210,7 @@ func ageOf(runs []KeyUseRun, health Health, now time.Time) (age UseAge) {
 		}
 		through, any := told[[2]string{r.ID, r.Boot}]
 		if !any && !r.Started.IsZero() { // it has told nothing yet: what it saw began then
-			through = r.Started.Add(-time.Duration(r.ClockOffsetMS) * time.Millisecond).UTC()
+			through = startedAt(r)
 		}
 		if first || through.Before(age.Through) {
 			age.Through, first = through, false
@@ -203,46 +227,6 @@ func ageOf(runs []KeyUseRun, health Health, now time.Time) (age UseAge) {
 	}
 	age.Missing = missingOf(runs, health, now)
 	slices.Sort(age.Silent)
-	age.Behind = now.Sub(age.Through) > keyUseBehind
+	age.Behind = now.Sub(age.Through) > keyUseBehind || !health.FleetKnown && len(health.Replicas) == 0
 	return age
-}
-
-// missingOf is the last stretch of which something is missing: as it was noted when
-// batches were counted, or the end of a replica that is gone and never told its last.
-func missingOf(runs []KeyUseRun, health Health, now time.Time) *UseGap {
-	heard := make(map[string]time.Time, len(health.Replicas)) // until when its heartbeat came
-	for _, r := range health.Replicas {
-		if heard[r.ID] = now.Add(-r.Age); r.Age <= GoneAfter {
-			heard[r.ID] = now
-		}
-	}
-	newest := map[string]KeyUseRun{}
-	var last *UseGap
-	note := func(gap *UseGap) {
-		if gap != nil && (last == nil || gap.To.After(last.To)) {
-			last = gap
-		}
-	}
-	for _, r := range runs {
-		note(r.Missing)
-		if r.UpdatedAt.After(newest[r.Replica].UpdatedAt) {
-			newest[r.Replica] = r
-		}
-	}
-	if !health.FleetKnown { // nobody knows who is gone
-		return last
-	}
-	for name, r := range newest {
-		until, known := heard[name]
-		if r.Final || known && until.Equal(now) {
-			continue
-		}
-		if until.Before(r.UpdatedAt) {
-			until = r.UpdatedAt
-		}
-		if until.After(r.Through) {
-			note(&UseGap{Replica: name, From: r.Through, To: until})
-		}
-	}
-	return last
 }

@@ -178,3 +178,8 @@ func (t tx) DeleteOldKeyUse(ctx context.Context, before time.Time, limit int) (i
 	}
 	return n, t.q.DeleteOldKeyUseReplicas(ctx, before)
 }
+
+// DeleteSurplusKeyUseRuns implements console.KeyUseUpkeep.
+func (t tx) DeleteSurplusKeyUseRuns(ctx context.Context, kept int) error {
+	return t.q.DeleteSurplusKeyUseReplicas(ctx, int32(kept))
+}

@@ -9,8 +9,8 @@ SELECT place, since FROM key_use_place WHERE one;
 UPDATE key_use_place SET place = @place, since = coalesce(since, sqlc.narg('since')), updated_at = @now WHERE one;
 
 -- name: ListKeyUseReplicas :many
--- Runs of gateways that told something since a time.
-SELECT * FROM key_use_replicas WHERE updated_at >= @since ORDER BY replica, updated_at DESC LIMIT 10000;
+-- Runs of gateways that told something since a time; those that told last, should there be more.
+SELECT * FROM key_use_replicas WHERE updated_at >= @since ORDER BY updated_at DESC, replica, boot LIMIT 10000;
 
 -- name: ListKeyUseReplicasNamed :many
 -- All runs that are known of some gateways.
@@ -19,7 +19,7 @@ SELECT * FROM key_use_replicas WHERE replica = ANY(@replicas::text[]) ORDER BY r
 -- name: PutKeyUseReplica :exec
 INSERT INTO key_use_replicas (replica, boot, seq, through, final, missing_from, missing_to, updated_at)
 VALUES (@replica, @boot, @seq, @through, @final, sqlc.narg('missing_from'), sqlc.narg('missing_to'), @now)
-ON CONFLICT (replica, boot) DO UPDATE SET seq = excluded.seq, through = greatest(key_use_replicas.through, excluded.through),
+ON CONFLICT (replica, boot) DO UPDATE SET seq = excluded.seq, through = excluded.through,
   final = excluded.final, missing_from = excluded.missing_from, missing_to = excluded.missing_to, updated_at = excluded.updated_at;
 
 -- name: ListKnownKeySources :many
@@ -33,7 +33,8 @@ ORDER BY s.kid;
 SELECT kid, count(*) AS sources FROM key_sources WHERE kid = ANY(@kids::text[]) GROUP BY kid ORDER BY kid;
 
 -- name: AddKeySources :exec
--- Adds up; what is of no key version is left out. No two of the given are the same source. The epoch is no time.
+-- Adds up, to a bound that forged counts cannot cross; what is of no key version is left out. No two of the given are the same source.
+-- The epoch is no time.
 INSERT INTO key_sources AS s (kid, tenant_id, network, agent, first_seen, last_seen, requests, limited, refused, used_at, refused_at)
 SELECT k.kid, k.tenant_id, a.network, a.agent, a.first_seen, a.last_seen, a.requests, a.limited, a.refused,
   nullif(a.used_at, 'epoch'), nullif(a.refused_at, 'epoch')
@@ -45,7 +46,8 @@ JOIN key_versions k ON k.kid = a.kid
 ON CONFLICT (kid, network, agent) DO UPDATE SET
   first_seen = least(s.first_seen, excluded.first_seen), last_seen = greatest(s.last_seen, excluded.last_seen),
   longest_gap = greatest(s.longest_gap, extract(epoch FROM excluded.first_seen - s.last_seen)::bigint),
-  requests = s.requests + excluded.requests, limited = s.limited + excluded.limited, refused = s.refused + excluded.refused,
+  requests = least(s.requests + excluded.requests, 1::bigint << 53), limited = least(s.limited + excluded.limited, 1::bigint << 53),
+  refused = least(s.refused + excluded.refused, 1::bigint << 53),
   used_at = greatest(s.used_at, excluded.used_at), refused_at = greatest(s.refused_at, excluded.refused_at);
 
 -- name: AddKeyUses :exec
@@ -67,12 +69,14 @@ ON CONFLICT (kid) DO UPDATE SET
   refused_at = greatest(u.refused_at, excluded.refused_at);
 
 -- name: AddKeyUseHours :exec
+-- Adds up, to a bound that is low enough for the sums of many.
 INSERT INTO key_use_hours AS h (kid, hour, requests, limited, refused)
-SELECT k.kid, a.hour, a.requests, a.limited, a.refused
+SELECT k.kid, a.hour, least(a.requests, 1::bigint << 40), least(a.limited, 1::bigint << 40), least(a.refused, 1::bigint << 40)
 FROM (SELECT unnest(@kids::text[]) AS kid, unnest(@hours::timestamptz[]) AS hour, unnest(@requests::bigint[]) AS requests,
     unnest(@limiteds::bigint[]) AS limited, unnest(@refuseds::bigint[]) AS refused) a
 JOIN key_versions k ON k.kid = a.kid
-ON CONFLICT (kid, hour) DO UPDATE SET requests = h.requests + excluded.requests, limited = h.limited + excluded.limited, refused = h.refused + excluded.refused;
+ON CONFLICT (kid, hour) DO UPDATE SET requests = least(h.requests + excluded.requests, 1::bigint << 40),
+  limited = least(h.limited + excluded.limited, 1::bigint << 40), refused = least(h.refused + excluded.refused, 1::bigint << 40);
 
 -- name: ListKeyAlarms :many
 -- Of the given keys those that were presented after they were revoked, of which nobody was told since a time.
@@ -108,3 +112,9 @@ DELETE FROM key_use_hours WHERE (kid, hour) IN (
 
 -- name: DeleteOldKeyUseReplicas :exec
 DELETE FROM key_use_replicas WHERE updated_at < @before;
+
+-- name: DeleteSurplusKeyUseReplicas :exec
+-- Keeps those that told last: whoever may write to the stream can name any number of gateways.
+DELETE FROM key_use_replicas WHERE (replica, boot) IN (
+  SELECT r.replica, r.boot FROM key_use_replicas r ORDER BY r.updated_at DESC, r.replica, r.boot OFFSET @kept
+);

@@ -22,7 +22,8 @@ JOIN key_versions k ON k.kid = a.kid
 ON CONFLICT (kid, network, agent) DO UPDATE SET
   first_seen = least(s.first_seen, excluded.first_seen), last_seen = greatest(s.last_seen, excluded.last_seen),
   longest_gap = greatest(s.longest_gap, extract(epoch FROM excluded.first_seen - s.last_seen)::bigint),
-  requests = s.requests + excluded.requests, limited = s.limited + excluded.limited, refused = s.refused + excluded.refused,
+  requests = least(s.requests + excluded.requests, 1::bigint << 53), limited = least(s.limited + excluded.limited, 1::bigint << 53),
+  refused = least(s.refused + excluded.refused, 1::bigint << 53),
   used_at = greatest(s.used_at, excluded.used_at), refused_at = greatest(s.refused_at, excluded.refused_at)
 `
 
@@ -39,7 +40,8 @@ type AddKeySourcesParams struct {
 	RefusedAts []time.Time
 }
 
-// Adds up; what is of no key version is left out. No two of the given are the same source. The epoch is no time.
+// Adds up, to a bound that forged counts cannot cross; what is of no key version is left out. No two of the given are the same source.
+// The epoch is no time.
 func (q *Queries) AddKeySources(ctx context.Context, arg AddKeySourcesParams) error {
 	_, err := q.db.Exec(ctx, addKeySources,
 		arg.Kids,
@@ -58,11 +60,12 @@ func (q *Queries) AddKeySources(ctx context.Context, arg AddKeySourcesParams) er
 
 const addKeyUseHours = `-- name: AddKeyUseHours :exec
 INSERT INTO key_use_hours AS h (kid, hour, requests, limited, refused)
-SELECT k.kid, a.hour, a.requests, a.limited, a.refused
+SELECT k.kid, a.hour, least(a.requests, 1::bigint << 40), least(a.limited, 1::bigint << 40), least(a.refused, 1::bigint << 40)
 FROM (SELECT unnest($1::text[]) AS kid, unnest($2::timestamptz[]) AS hour, unnest($3::bigint[]) AS requests,
     unnest($4::bigint[]) AS limited, unnest($5::bigint[]) AS refused) a
 JOIN key_versions k ON k.kid = a.kid
-ON CONFLICT (kid, hour) DO UPDATE SET requests = h.requests + excluded.requests, limited = h.limited + excluded.limited, refused = h.refused + excluded.refused
+ON CONFLICT (kid, hour) DO UPDATE SET requests = least(h.requests + excluded.requests, 1::bigint << 40),
+  limited = least(h.limited + excluded.limited, 1::bigint << 40), refused = least(h.refused + excluded.refused, 1::bigint << 40)
 `
 
 type AddKeyUseHoursParams struct {
@@ -73,6 +76,7 @@ type AddKeyUseHoursParams struct {
 	Refuseds []int64
 }
 
+// Adds up, to a bound that is low enough for the sums of many.
 func (q *Queries) AddKeyUseHours(ctx context.Context, arg AddKeyUseHoursParams) error {
 	_, err := q.db.Exec(ctx, addKeyUseHours,
 		arg.Kids,
@@ -205,6 +209,18 @@ func (q *Queries) DeleteOldKeyUseReplicas(ctx context.Context, before time.Time)
 	return err
 }
 
+const deleteSurplusKeyUseReplicas = `-- name: DeleteSurplusKeyUseReplicas :exec
+DELETE FROM key_use_replicas WHERE (replica, boot) IN (
+  SELECT r.replica, r.boot FROM key_use_replicas r ORDER BY r.updated_at DESC, r.replica, r.boot OFFSET $1
+)
+`
+
+// Keeps those that told last: whoever may write to the stream can name any number of gateways.
+func (q *Queries) DeleteSurplusKeyUseReplicas(ctx context.Context, kept int32) error {
+	_, err := q.db.Exec(ctx, deleteSurplusKeyUseReplicas, kept)
+	return err
+}
+
 const getKeyUsePlace = `-- name: GetKeyUsePlace :one
 SELECT place, since FROM key_use_place WHERE one
 `
@@ -317,10 +333,10 @@ func (q *Queries) ListKeySources(ctx context.Context, arg ListKeySourcesParams) 
 }
 
 const listKeyUseReplicas = `-- name: ListKeyUseReplicas :many
-SELECT replica, boot, seq, through, final, missing_from, missing_to, updated_at FROM key_use_replicas WHERE updated_at >= $1 ORDER BY replica, updated_at DESC LIMIT 10000
+SELECT replica, boot, seq, through, final, missing_from, missing_to, updated_at FROM key_use_replicas WHERE updated_at >= $1 ORDER BY updated_at DESC, replica, boot LIMIT 10000
 `
 
-// Runs of gateways that told something since a time.
+// Runs of gateways that told something since a time; those that told last, should there be more.
 func (q *Queries) ListKeyUseReplicas(ctx context.Context, since time.Time) ([]KeyUseReplica, error) {
 	rows, err := q.db.Query(ctx, listKeyUseReplicas, since)
 	if err != nil {
@@ -500,7 +516,7 @@ func (q *Queries) LockKeyUsePlace(ctx context.Context) (string, error) {
 const putKeyUseReplica = `-- name: PutKeyUseReplica :exec
 INSERT INTO key_use_replicas (replica, boot, seq, through, final, missing_from, missing_to, updated_at)
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
-ON CONFLICT (replica, boot) DO UPDATE SET seq = excluded.seq, through = greatest(key_use_replicas.through, excluded.through),
+ON CONFLICT (replica, boot) DO UPDATE SET seq = excluded.seq, through = excluded.through,
   final = excluded.final, missing_from = excluded.missing_from, missing_to = excluded.missing_to, updated_at = excluded.updated_at
 `
 
