@@ -109,17 +109,22 @@ func (g *Gateway) locate(in *Inbound, v *Verdict) bool {
 		return false
 	}
 	v.Path = path
-	method := in.Method
-	if isPreflight(method, in.Header) { // it belongs to the route that it asks for
-		method = strings.ToUpper(in.Header.Get("Access-Control-Request-Method"))
-	}
-	route, ok := v.Policy.Compiled.Match(method, in.Host, path)
-	if !ok {
+	route, catchAll := v.Policy.Compiled.MatchKind(in.asked(), in.Host, path)
+	if v.astray = route == nil || catchAll; route == nil {
 		v.refuse(CodeNoRoute, usage.OutcomeNoRoute)
 		return false
 	}
 	v.Route, v.Cost = route, route.Cost
 	return true
+}
+
+// asked is the method by which the route is found: a preflight belongs to the route
+// that it asks for.
+func (in *Inbound) asked() string {
+	if isPreflight(in.Method, in.Header) {
+		return strings.ToUpper(in.Header.Get("Access-Control-Request-Method"))
+	}
+	return in.Method
 }
 
 // locateByName finds the route that a trusted caller names.
@@ -239,5 +244,8 @@ func (g *Gateway) account(in *Inbound, v *Verdict, start time.Time) {
 	if !v.Allowed && v.Deciding >= 0 && v.Deciding < len(v.Limits) {
 		limit = v.Limits[v.Deciding].ID
 	}
-	g.counter.Add(now, v.Tenant, v.routeName(), v.Outcome, limit, v.Cost)
+	g.counter.AddDecision(now, v.Tenant, v.routeName(), v.Outcome, limit, v.Cost, now.Sub(start))
+	if v.astray {
+		g.counter.AddPath(now, in.asked(), v.Path, v.routeName())
+	}
 }

@@ -154,7 +154,7 @@ func (g *Gateway) usageLoop(ctx context.Context) error {
 	for {
 		select {
 		case <-ctx.Done():
-			g.ship(context.WithoutCancel(ctx), append(waiting, g.counter.Cut(g.cfg.Now().Add(time.Second))))
+			g.ship(context.WithoutCancel(ctx), append(waiting, g.counter.CutLast(g.cfg.Now().Add(time.Second))))
 			return ctx.Err()
 		case <-ticker.C:
 			g.tally.summary(g.cfg.Log)

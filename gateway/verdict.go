@@ -116,6 +116,8 @@ type Verdict struct {
 	// that it was not accepted all the same.
 	kid        string
 	keyRefused bool
+	// astray says that no route matched, or none but one for every path.
+	astray bool
 
 	hits    int64         // requests that this one stands for, at least 1
 	hold    *limiter.Hold // of a door that sees the end

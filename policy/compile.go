@@ -203,11 +203,19 @@ func compileLimit(l Limit, id, source string) (CompiledLimit, error) {
 // made the path. A path that ends in a slash and that no pattern names itself
 // falls under the pattern for the path without it, if there is one.
 func (c *Compiled) Match(method, host, canonicalPath string) (*CompiledRoute, bool) {
+	route, _ := c.MatchKind(method, host, canonicalPath)
+	return route, route != nil
+}
+
+// MatchKind is Match that also says whether nothing but a pattern for every path
+// ("/", with or without a method or a host) matched. The route is nil when none
+// did.
+func (c *Compiled) MatchKind(method, host, canonicalPath string) (route *CompiledRoute, catchAll bool) {
 	p := c.router.match(method, host, canonicalPath)
 	if p == nil {
 		return nil, false
 	}
-	return c.Routes[p.route], true
+	return c.Routes[p.route], p.catchAll()
 }
 
 // Effective lists the limits that a tenant on the plan meets: global and plan

@@ -143,10 +143,11 @@ func wildcardName(s string) bool {
 // open reports whether the pattern ends in a wildcard for the rest of the path.
 func (p *pattern) open() bool { return p.segments[len(p.segments)-1].multi }
 
+// catchAll reports whether the pattern matches every path.
+func (p *pattern) catchAll() bool { return len(p.segments) == 1 && p.open() }
+
 // matchesAll reports whether every request matches the pattern.
-func (p *pattern) matchesAll() bool {
-	return p.method == "" && p.host == "" && len(p.segments) == 1 && p.open()
-}
+func (p *pattern) matchesAll() bool { return p.method == "" && p.host == "" && p.catchAll() }
 
 // exact reports whether a path that matched the pattern did so without using up
 // more than an empty rest: "/a/" and "/a/{rest...}" match the path "/a/" exactly.

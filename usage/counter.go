@@ -10,6 +10,9 @@ const (
 	counterShards = 16
 	// cellsPerShard bounds a replica's memory: about 16 × 2048 cells of 150 bytes.
 	cellsPerShard = 2048
+	// timesPerShard bounds the routes whose deciding times are told apart; of further
+	// ones they are not known.
+	timesPerShard = 1000
 )
 
 // Counter counts decisions on one replica. It is safe for concurrent use. Its
@@ -19,16 +22,19 @@ type Counter struct {
 	replica, boot string
 	seed          maphash.Seed
 	shards        [counterShards]counterShard
+	paths         pathCounter
 
-	cutMu   sync.Mutex
-	seq     int64
-	through int64
+	cutMu    sync.Mutex
+	seq      int64
+	through  int64
+	detailed int64 // through of the last batch with a Detail
 }
 
 type counterShard struct {
 	mu    sync.Mutex
 	cells map[cellKey]cell
 	rest  map[cellKey]cell // tenant and route are Rest
+	times map[string]*buckets
 }
 
 type cellKey struct {
@@ -42,10 +48,11 @@ type cell struct{ requests, cost int64 }
 
 // NewCounter counts for one replica and boot.
 func NewCounter(replica, boot string) *Counter {
-	c := &Counter{replica: replica, boot: boot, seed: maphash.MakeSeed()}
+	c := &Counter{replica: replica, boot: boot, seed: maphash.MakeSeed(), paths: pathCounter{cells: map[pathKey]*pathCell{}}}
 	for i := range c.shards {
 		c.shards[i].cells = map[cellKey]cell{}
 		c.shards[i].rest = map[cellKey]cell{}
+		c.shards[i].times = map[string]*buckets{}
 	}
 	return c
 }
@@ -53,6 +60,15 @@ func NewCounter(replica, boot string) *Counter {
 // Add counts one request. Limit is the id of the deciding limit of a refusal
 // and "" otherwise; cost is in tokens.
 func (c *Counter) Add(now time.Time, tenant, route string, outcome Outcome, limit string, cost int64) {
+	c.add(now, tenant, route, outcome, limit, cost, -1)
+}
+
+// AddDecision is Add that also counts how long the decision took.
+func (c *Counter) AddDecision(now time.Time, tenant, route string, outcome Outcome, limit string, cost int64, took time.Duration) {
+	c.add(now, tenant, route, outcome, limit, cost, max(took, 0))
+}
+
+func (c *Counter) add(now time.Time, tenant, route string, outcome Outcome, limit string, cost int64, took time.Duration) {
 	if !outcome.known() {
 		outcome = OutcomeInvalid
 	}
@@ -60,6 +76,9 @@ func (c *Counter) Add(now time.Time, tenant, route string, outcome Outcome, limi
 	s := &c.shards[c.shardOf(tenant, route)]
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if took >= 0 && route != "" {
+		s.timed(route, took)
+	}
 	if v, held := s.cells[k]; held || len(s.cells) < cellsPerShard {
 		s.cells[k] = cell{v.requests + 1, v.cost + cost}
 		return
@@ -69,6 +88,19 @@ func (c *Counter) Add(now time.Time, tenant, route string, outcome Outcome, limi
 	s.rest[k] = cell{v.requests + 1, v.cost + cost}
 }
 
+// timed counts how long a decision took. The caller holds the lock.
+func (s *counterShard) timed(route string, took time.Duration) {
+	b := s.times[route]
+	if b == nil {
+		if len(s.times) >= timesPerShard {
+			return
+		}
+		b = &buckets{}
+		s.times[route] = b
+	}
+	b.count(took)
+}
+
 func (c *Counter) shardOf(tenant, route string) uint64 {
 	h := maphash.String(c.seed, tenant) ^ maphash.String(c.seed, route)<<1
 	return h % counterShards
@@ -76,8 +108,13 @@ func (c *Counter) shardOf(tenant, route string) uint64 {
 
 // Cut takes out everything of the seconds before now's. The batch has a number
 // of its own also when it is empty: send it all the same, so that the console
-// knows how old its newest counts are.
-func (c *Counter) Cut(now time.Time) Batch {
+// knows how old its newest counts are. Every ten seconds it has a Detail.
+func (c *Counter) Cut(now time.Time) Batch { return c.cut(now, false) }
+
+// CutLast is the Cut that ends the counting: it always has a Detail.
+func (c *Counter) CutLast(now time.Time) Batch { return c.cut(now, true) }
+
+func (c *Counter) cut(now time.Time, last bool) Batch {
 	c.cutMu.Lock()
 	defer c.cutMu.Unlock()
 	before := now.Unix()
@@ -87,7 +124,7 @@ func (c *Counter) Cut(now time.Time) Batch {
 	}
 	c.seq++
 	c.through = max(c.through, before-1)
-	return Batch{Replica: c.replica, Boot: c.boot, Seq: c.seq, Through: c.through, Rows: rowsOf(sum)}
+	return Batch{Replica: c.replica, Boot: c.boot, Seq: c.seq, Through: c.through, Rows: rowsOf(sum), Detail: c.detail(c.through, last)}
 }
 
 func (s *counterShard) takeBefore(second int64, into map[cellKey]cell) {

@@ -44,6 +44,7 @@ type Live struct {
 	seen    seenBatches
 	told    reported
 	asOf    int64
+	more    liveDetail
 }
 
 type tenantLive struct {
@@ -56,7 +57,7 @@ type tenantLive struct {
 func NewLive(cfg LiveConfig) *Live {
 	l := &Live{
 		now: cfg.Now, tenants: cfg.Tenants, totals: ring{step: totalStep},
-		byName: map[string]*tenantLive{}, routes: map[string]*ring{}, seen: seenBatches{},
+		byName: map[string]*tenantLive{}, routes: map[string]*ring{}, seen: seenBatches{}, more: newLiveDetail(),
 	}
 	if l.now == nil {
 		l.now = time.Now
@@ -88,6 +89,9 @@ func (l *Live) Apply(b Batch) bool {
 			continue
 		}
 		l.apply(r, oldest)
+	}
+	if b.Detail != nil {
+		l.more.apply(b.Detail, b.Through, now)
 	}
 	if b.Through > oldest {
 		l.asOf = max(l.asOf, min(b.Through, now))

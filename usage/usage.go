@@ -77,4 +77,6 @@ type Batch struct {
 	Seq     int64  `json:"seq"`     // 1, 2, … within a boot
 	Through int64  `json:"through"` // Unix second up to and including which the replica has counted
 	Rows    []Row  `json:"rows"`
+	// Detail is told every ten seconds; readers that do not know it pass over it.
+	Detail *Detail `json:"detail,omitempty"`
 }
