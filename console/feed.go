@@ -26,7 +26,8 @@ type PolicyRestorer interface {
 
 // DirectoryFeed carries records of keys and tenants to the gateways.
 type DirectoryFeed interface {
-	// PutRecords returns the place after the last record.
+	// PutRecords returns the place after the last record. Its error wraps
+	// policy.ErrNewerRecord when a newer one than one of these is there already.
 	PutRecords(ctx context.Context, records []policy.SignedRecord) (policy.Place, error)
 	// BeginDirectory starts a full refill: there is no epoch until FinishDirectory.
 	BeginDirectory(ctx context.Context) error

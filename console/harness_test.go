@@ -89,15 +89,19 @@ func (f *fakeFeed) PutRecords(_ context.Context, records []policy.SignedRecord) 
 		return policy.Place{}, f.down
 	}
 	f.puts++
+	var err error
 	for _, r := range records {
 		if old, ok := f.records[r.ID]; ok && old.Seq >= r.Seq {
+			if old.Seq > r.Seq {
+				err = policy.ErrNewerRecord
+			}
 			continue
 		}
 		f.records[r.ID] = r
 		f.place.Seq++
 	}
 	f.ring()
-	return f.place, nil
+	return f.place, err
 }
 
 func (f *fakeFeed) BeginDirectory(context.Context) error {

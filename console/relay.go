@@ -32,6 +32,7 @@ type Relay struct {
 
 	// owned by the loop that holds the lock
 	place    policy.Place // that the directory has reached
+	doubted  bool         // whether it was looked at what the directory had when this relay took over
 	stamped  time.Time
 	offered  string    // tag of the canary's record as this relay wrote it
 	offering time.Time // when
@@ -100,7 +101,7 @@ func (r *Relay) work(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("read the directory's place: %w", err)
 	}
-	r.stamped, r.offered, r.odd = time.Time{}, "", ""
+	r.stamped, r.offered, r.odd, r.doubted = time.Time{}, "", "", false
 	tick := time.NewTicker(relayEvery)
 	defer tick.Stop()
 	for {
@@ -163,6 +164,9 @@ func (r *Relay) round(ctx context.Context) error {
 		r.sent = head.Number
 	}
 	if err != nil {
+		return err
+	}
+	if err := r.doubt(ctx, state.Directory); err != nil {
 		return err
 	}
 	if r.directoryLost(state.Directory) {

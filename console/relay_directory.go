@@ -23,6 +23,10 @@ func (r *Relay) sendRecords(ctx context.Context, rows []OutboxRow) error {
 	ask, cancel := context.WithTimeout(ctx, relayTimeout)
 	defer cancel()
 	place, err := r.d.Feed.PutRecords(ask, signed)
+	if errors.Is(err, policy.ErrNewerRecord) {
+		// What was passed over would never be in force, a revocation as little as anything else.
+		r.distrust(ctx, err.Error())
+	}
 	if err != nil {
 		return fmt.Errorf("put %d records: %w", len(signed), err)
 	}
@@ -116,8 +120,7 @@ func (r *Relay) refill(ctx context.Context) error {
 		return err
 	}
 	total, err := r.fillAll(ctx, func(ctx context.Context, records []policy.SignedRecord) error {
-		_, err := r.d.Feed.PutRecords(ctx, records)
-		return err
+		return r.putUnlessNewer(ctx, records)
 	})
 	if err != nil {
 		return err
@@ -130,6 +133,47 @@ func (r *Relay) refill(ctx context.Context) error {
 		return err
 	}
 	r.d.Log.InfoContext(ctx, "directory filled", "records", total, "took", time.Since(begun))
+	return nil
+}
+
+// putUnlessNewer puts records while the directory is filled: one that changed after
+// it was read was put in between, and is newer.
+func (r *Relay) putUnlessNewer(ctx context.Context, records []policy.SignedRecord) error {
+	_, err := r.d.Feed.PutRecords(ctx, records)
+	if errors.Is(err, policy.ErrNewerRecord) {
+		return nil
+	}
+	return err
+}
+
+// distrust has the directory filled anew in the next round: it holds what this
+// database does not know, because it was restored from an older copy. Numbers that
+// it gives are not newer than those there, and keys that it does not know work.
+func (r *Relay) distrust(ctx context.Context, why string) {
+	r.d.Log.ErrorContext(ctx, "the directory is ahead of the database, which was restored; it is filled anew", "why", why)
+	r.place = policy.Place{}
+}
+
+// doubt looks once, when this relay takes over, whether the directory has seen more
+// changes than the database knows of: each change has an outbox row, which stays
+// pending until its place is noted.
+func (r *Relay) doubt(ctx context.Context, at policy.Place) error {
+	if r.doubted || r.place.Epoch == "" || at.Epoch != r.place.Epoch {
+		r.doubted = true
+		return nil
+	}
+	var pending int64
+	err := r.store.Read(ctx, func(tx Tx) (err error) {
+		pending, err = tx.CountPendingOutbox(ctx)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("count what is pending: %w", err)
+	}
+	if ahead := at.Seq - r.place.Seq; ahead > pending {
+		r.distrust(ctx, fmt.Sprintf("it is %d changes further on, and %d are pending", ahead, pending))
+	}
+	r.doubted = true
 	return nil
 }
 

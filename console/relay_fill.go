@@ -120,7 +120,7 @@ func (r *Relay) urgentBetween() func(context.Context) error {
 		}
 		ask, cancel := context.WithTimeout(ctx, relayTimeout)
 		defer cancel()
-		if _, err = r.d.Feed.PutRecords(ask, records); err != nil {
+		if err := r.putUnlessNewer(ask, records); err != nil {
 			return err
 		}
 		for _, row := range fresh {

@@ -1,6 +1,9 @@
 package policy
 
-import "time"
+import (
+	"errors"
+	"time"
+)
 
 // SignedPolicy is one published version as it travels to the gateways.
 type SignedPolicy struct {
@@ -53,6 +56,10 @@ type SignedRecord struct {
 	Signer    string
 	Signature []byte // Ed25519 over RecordMessage
 }
+
+// ErrNewerRecord says that a directory holds a record of a higher sequence than one
+// that was to be put there: whoever puts it knows less than somebody before him did.
+var ErrNewerRecord = errors.New("the directory has a newer record")
 
 // KeyState is the state of a key version.
 type KeyState string

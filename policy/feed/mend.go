@@ -36,11 +36,11 @@ func (p *Publisher) MendDirectory(ctx context.Context, servers string, records f
 	drop := !first
 	err = records(func(ctx context.Context, batch []policy.SignedRecord) error {
 		for part := range slices.Chunk(batch, recordsPerCall) {
-			n, err := p.write(ctx, part)
+			w, err := p.write(ctx, part)
 			if err != nil {
 				return fmt.Errorf("mend directory: %w", err)
 			}
-			drop = drop || n > 0
+			drop = drop || w.written > 0
 		}
 		return nil
 	})

@@ -222,7 +222,11 @@ func TestPutRecords_OlderIsRefusedAndEachIsAnnounced(t *testing.T) {
 		if step.harm != nil {
 			r.do(step.harm...)
 		}
-		if place := r.put(step.put); place != (policy.Place{Epoch: "e1", Seq: int64(i + 1)}) {
+		place, err := r.pub.PutRecords(t.Context(), []policy.SignedRecord{step.put})
+		if errors.Is(err, policy.ErrNewerRecord) != (step.name == "older") {
+			t.Fatalf("%s: error is %v", step.name, err)
+		}
+		if place != (policy.Place{Epoch: "e1", Seq: int64(i + 1)}) {
 			t.Fatalf("%s: the place is %+v", step.name, place)
 		}
 		if got := r.client.Get(t.Context(), "hg:key:k1").Val(); got != step.want {

@@ -1,6 +1,7 @@
 package feed
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -14,29 +15,42 @@ import (
 )
 
 // PutRecords writes records in their order and returns the place after the
-// last. A record of which Redis has a newer one is passed over. Each is
+// last. A record of which Redis has a newer one is passed over, and told by an
+// error that wraps policy.ErrNewerRecord, when all others are in place. Each is
 // announced, also one that Redis had already: it may have been written by a
 // call that was cut off before it could announce it. Epoch is "" while the
 // directory is being filled.
 func (p *Publisher) PutRecords(ctx context.Context, records []policy.SignedRecord) (policy.Place, error) {
 	var place policy.Place
+	var newer string
 	for first := true; first || len(records) > 0; first = false {
 		n := min(len(records), recordsPerCall)
 		var err error
-		if _, err = p.write(ctx, records[:n]); err == nil {
+		var w wrote
+		if w, err = p.write(ctx, records[:n]); err == nil {
 			place, err = p.announce(ctx, records[:n])
 		}
+		newer = cmp.Or(newer, w.newer)
 		if err != nil {
 			return policy.Place{}, fmt.Errorf("put %d directory records: %w", n, err)
 		}
 		records = records[n:]
 	}
+	if newer != "" {
+		return place, fmt.Errorf("put the record of %s: %w", newer, policy.ErrNewerRecord)
+	}
 	return place, nil
 }
 
-// write puts records, each by a script of its own, and returns how many were
-// not there. In a Cluster they lie on several servers.
-func (p *Publisher) write(ctx context.Context, records []policy.SignedRecord) (written int, err error) {
+// wrote is what became of records.
+type wrote struct {
+	written int    // that were not there
+	newer   string // id of one of which Redis has a newer one
+}
+
+// write puts records, each by a script of its own. In a Cluster they lie on
+// several servers.
+func (p *Publisher) write(ctx context.Context, records []policy.SignedRecord) (w wrote, err error) {
 	results, err := p.runEach(ctx, records, func(pipe redis.Pipeliner, k []string, args ...any) *redis.Cmd {
 		return recordScript.EvalSha(ctx, pipe, k, args...)
 	})
@@ -46,14 +60,17 @@ func (p *Publisher) write(ctx context.Context, records []policy.SignedRecord) (w
 		})
 	}
 	if err != nil {
-		return 0, err
+		return wrote{}, err
 	}
-	for _, r := range results {
-		if r.Val() == "written" {
-			written++
+	for i, r := range results {
+		switch r.Val() {
+		case "written":
+			w.written++
+		case "older":
+			w.newer = records[i].ID
 		}
 	}
-	return written, nil
+	return w, nil
 }
 
 func (p *Publisher) runEach(ctx context.Context, records []policy.SignedRecord, run func(redis.Pipeliner, []string, ...any) *redis.Cmd) ([]*redis.Cmd, error) {
