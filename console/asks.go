@@ -120,8 +120,9 @@ func (s *Asks) grantByRule(ctx context.Context, tx Tx, rules PortalRules, in New
 	case CodeInvalid, CodeConflict, CodeForbidden:
 		s.d.Log.InfoContext(ctx, "an ask was not granted by rule", "ask", a.ID, "error", err)
 		return nil
+	default:
+		return err
 	}
-	return err
 }
 
 // boostOf is the boost that a limit has now.

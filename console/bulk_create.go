@@ -172,8 +172,9 @@ func (b BulkSelection) words(k BulkKind) string {
 		return "Keys unused for " + counted(b.UnusedDays, "day") + rest
 	case BulkSetExpiry:
 		return "Keys to expire " + b.ExpiresAt.Format(time.RFC3339) + rest
+	default:
+		return "Tenants to move to the plan " + b.ToPlan + rest
 	}
-	return "Tenants to move to the plan " + b.ToPlan + rest
 }
 
 // insert stores a new job with its event.

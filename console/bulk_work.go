@@ -76,8 +76,11 @@ func (s *Bulk) Work(ctx context.Context) (bool, error) {
 		if err != nil {
 			return true, s.stumble(ctx, r.ID, err)
 		}
-		if !more || ctx.Err() != nil {
+		if !more {
 			return true, nil
+		}
+		if err := ctx.Err(); err != nil {
+			return true, err
 		}
 	}
 	return true, s.give(ctx, r.ID, "", 0)

@@ -243,8 +243,9 @@ func (k KeyVersion) placeIn(show KeyShow) time.Time {
 		return k.IdleSince
 	case ShowExpiring, ShowRetiringUsed:
 		return orNever(k.NotAfter)
+	default:
+		return k.CreatedAt
 	}
-	return k.CreatedAt
 }
 
 // kidOf reduces a pasted key, whole or masked, to its kid, so that no secret

@@ -135,8 +135,9 @@ func (s *Leaks) knows(known, reported LeakCase) bool {
 		return !s.rules.Revoke
 	case LeakDismissed:
 		return !s.rules.Revoke && known.URL == reported.URL
+	default:
+		return true
 	}
-	return true
 }
 
 func doneOf(c LeakCase) string {
@@ -145,8 +146,9 @@ func doneOf(c LeakCase) string {
 		return "open already"
 	case LeakDismissed:
 		return "dismissed"
+	default:
+		return doneEnded
 	}
-	return doneEnded
 }
 
 func (s *Leaks) open(ctx context.Context, tx Tx, actor Actor, c LeakCase) (LeakVerdict, error) {

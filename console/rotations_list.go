@@ -64,8 +64,9 @@ func sectionsOf(state RotationShown) (first, last rune) {
 		return sectionRisk, sectionOver
 	case ShownOverlap, ShownReady, ShownOverdue:
 		return sectionRisk, sectionRunning
+	default:
+		return sectionOver, sectionOver
 	}
-	return sectionOver, sectionOver
 }
 
 func (s *Rotations) section(ctx context.Context, tx Tx, section rune, q RotationQuery, now time.Time, after Cursor, limit int) ([]RatedRotation, error) {

@@ -185,7 +185,7 @@ func (t tx) UpdateAsk(ctx context.Context, a console.Ask) error {
 
 // Asks implements console.AskRows.
 func (t tx) Asks(ctx context.Context, tenantID string, open bool, limit int) ([]console.Ask, error) {
-	rows, err := t.q.ListAsks(ctx, gen.ListAsksParams{TenantID: tenantID, OpenOnly: open, MaxRows: int32(limit)}) //nolint:gosec // at most 500
+	rows, err := t.q.ListAsks(ctx, gen.ListAsksParams{TenantID: tenantID, OpenOnly: open, MaxRows: int32(limit)})
 	return each(rows, func(r gen.ListAsksRow) console.Ask {
 		a := askOf(r.Ask)
 		a.Tenant = r.TenantName

@@ -87,7 +87,9 @@ func (t tx) DueOverrides(ctx context.Context, now time.Time, limit int) ([]strin
 // CountOverrides implements console.OverrideLists.
 func (t tx) CountOverrides(ctx context.Context, now time.Time) ([]console.OverrideCount, error) {
 	rows, err := t.q.CountLiveOverrides(ctx, &now)
-	return each(rows, func(r gen.CountLiveOverridesRow) console.OverrideCount { return console.OverrideCount{Limit: r.LimitID, Plan: r.Plan, Tenants: r.Tenants} }), err
+	return each(rows, func(r gen.CountLiveOverridesRow) console.OverrideCount {
+		return console.OverrideCount{Limit: r.LimitID, Plan: r.Plan, Tenants: r.Tenants}
+	}), err
 }
 
 // OverrideFacts implements console.OverrideLists.

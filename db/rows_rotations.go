@@ -22,7 +22,9 @@ func (t tx) RunningRotations(ctx context.Context, atRisk bool, w console.RiskWin
 		return each(rows, ratedOf), err
 	}
 	rows, err := t.q.ListRotationsRunning(ctx, gen.ListRotationsRunningParams(p))
-	return each(rows, func(r gen.ListRotationsRunningRow) console.RatedRotation { return ratedOf(gen.ListRotationsAtRiskRow(r)) }), err
+	return each(rows, func(r gen.ListRotationsRunningRow) console.RatedRotation {
+		return ratedOf(gen.ListRotationsAtRiskRow(r))
+	}), err
 }
 
 func ratedOf(r gen.ListRotationsAtRiskRow) console.RatedRotation {
