@@ -12,6 +12,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -26,7 +27,7 @@ import (
 // their source names them.
 func actions(t *testing.T) []string {
 	t.Helper()
-	action := regexp.MustCompile(`^(tenant|credential|key|rotation|draft|operator|session|token|member|ask|portal|threshold)\.[a-z-]+$`)
+	action := regexp.MustCompile(`^(tenant|credential|key|rotation|draft|operator|session|token|member|ask|portal|threshold|leak|bulk|policy|review|settings)\.[a-z-]+$`)
 	entries, err := os.ReadDir("../console")
 	if err != nil {
 		t.Fatal(err)
@@ -46,16 +47,41 @@ func actions(t *testing.T) []string {
 					found = append(found, s)
 				}
 			}
+			for _, verb := range overrideVerbs(n) {
+				found = append(found, string(console.KindOverride)+"."+verb, string(console.KindBoost)+"."+verb)
+			}
 			return true
 		})
 	}
 	return found
 }
 
+// overrideVerbs are what an event of overrides is made of: it is named by the
+// kind and the verb that w.note or w.finish is given.
+func overrideVerbs(n ast.Node) []string {
+	call, ok := n.(*ast.CallExpr)
+	if !ok {
+		return nil
+	}
+	method, ok := call.Fun.(*ast.SelectorExpr)
+	if !ok || method.Sel.Name != "note" && method.Sel.Name != "finish" {
+		return nil
+	}
+	var verbs []string
+	for _, arg := range call.Args {
+		if lit, ok := arg.(*ast.BasicLit); ok && lit.Kind == token.STRING {
+			if s, err := strconv.Unquote(lit.Value); err == nil {
+				verbs = append(verbs, s)
+			}
+		}
+	}
+	return verbs
+}
+
 func TestEvents_EveryActOfTheConsoleHasWords(t *testing.T) {
 	t.Parallel()
 	all := actions(t)
-	if len(all) < 25 {
+	if len(all) < 25 || !slices.Contains(all, "boost.expire") || !slices.Contains(all, "bulk.step") {
 		t.Fatalf("only %v were found", all)
 	}
 	for _, action := range all {
@@ -99,6 +125,10 @@ func TestEvents_LinkToTheirObjectWhileItHasAPage(t *testing.T) {
 		"/tenants/ten_b/keys":     {Action: "credential.issue", ObjectID: "crd_a", TenantID: "ten_b"},
 		"/keys/0123456789AB":      {Action: "key.revoke", ObjectID: "0123456789AB"},
 		"/rotations/rot_a":        {Action: "rotation.end", ObjectID: "rot_a"},
+		"/tenants/ten_c/limits":   {Action: "boost.expire", ObjectID: "ovr_a", TenantID: "ten_c"},
+		"/tenants/ten_d/limits":   {Action: "override.set", ObjectID: "ovr_b", TenantID: "ten_d"},
+		"/bulk/blk_a":             {Action: "bulk.step", ObjectID: "blk_a"},
+		"/leaks":                  {Action: "leak.open", ObjectID: "lek_a"},
 		"/policy/versions/12":     {Action: "policy.publish", ObjectID: "12"},
 		"/policy/drafts/drf_a":    {Action: "draft.save", ObjectID: "drf_a"},
 		"/tenants/..%2F..%2Fx%3F": {Action: "tenant.update", ObjectID: "../../x?"},

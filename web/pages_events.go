@@ -24,6 +24,7 @@ func eventWords() map[string]string {
 		"key.revoke":       "Key revoked", "key.suspend": "Key suspended", "key.resume": "Key resumed", "key.expire": "Key expired", "key.reactivate": "Key active again",
 		"rotation.start": "Rotation started", "rotation.extend": "Rotation extended", "rotation.end": "Rotation ended early",
 		"rotation.cancel": "Rotation cancelled", "rotation.complete": "Rotation completed",
+		"rotation.brownout": "Old key refused for a moment", "rotation.brownout-stop": "Brown-out stopped", "key.used-revoked": "Revoked key used",
 		"member.invite": "Member invited", "member.uninvite": "Invitation taken back", "member.join": "Member joined", "member.sign-in": "Member signed in",
 		"member.link": "Sign-in link made", "member.set-role": "Member's role changed", "member.remove": "Member removed",
 		"ask.create": "Asked for more", "ask.grant": "Ask granted", "ask.refuse": "Ask refused",
@@ -35,6 +36,11 @@ func eventWords() map[string]string {
 		"draft.schedule": "Publication scheduled", "draft.unschedule": "Schedule taken back", "draft.schedule-suspended": "Scheduled publication suspended",
 		"policy.adopt": "Policy adopted from Redis", "policy.promote": "Canary promoted", "policy.canary-stop": "Canary stopped",
 		"review.close": "Break-glass review closed", "settings.approval-rules": "Approval rules changed",
+		"policy.refused": "Publication refused",
+		"override.set": "Value of its own set", "override.extend": "Value of its own given another end", "override.end": "Value of its own ended", "override.expire": "Value of its own expired",
+		"boost.set": "Boosted", "boost.extend": "Boost given another end", "boost.end": "Boost ended", "boost.expire": "Boost expired",
+		"leak.open": "Leak reported", "leak.contain": "Leak contained", "leak.dismiss": "Leak dismissed",
+		"bulk.create": "Bulk job made", "bulk.check": "Bulk job checked anew", "bulk.start": "Bulk job started", "bulk.cancel": "Bulk job cancelled", "bulk.step": "Step of a bulk job done",
 		"operator.create": "Operator made", "operator.set-role": "Operator's role changed", "operator.set-password": "Operator's password changed",
 		"operator.disable": "Operator disabled", "session.sign-in": "Signed in", "session.end": "Sessions ended",
 		"token.issue": "API token issued", "token.revoke": "API token revoked",
@@ -92,9 +98,13 @@ func eventObject(e console.AuditEvent, names map[string]string) string {
 		return of(e.ObjectID)
 	case "rotation":
 		return of(firstOf(f["old_kid"], e.ObjectID))
+	case "override", "boost":
+		return of(firstOf(f["limit"], e.ObjectID))
+	case "leak":
+		return of(firstOf(f["kid"], e.ObjectID))
 	case "policy", "review":
 		return "v" + firstOf(f["number"], strings.TrimPrefix(e.ObjectID, "v"))
-	case "operator", "token", "draft":
+	case "operator", "token", "draft", "bulk":
 		return firstOf(f["email"], f["name"], e.ObjectID)
 	}
 	return e.ObjectID
@@ -162,6 +172,14 @@ func eventURL(e console.AuditEvent) string {
 		if e.TenantID != "" {
 			return ui.TenantURL(e.TenantID, "keys")
 		}
+	case "override", "boost":
+		if e.TenantID != "" {
+			return ui.TenantURL(e.TenantID, "limits")
+		}
+	case "leak":
+		return ui.LeaksURL()
+	case "bulk":
+		return ui.BulkJobURL(e.ObjectID)
 	case "draft":
 		if e.Action != "draft.delete" {
 			return ui.DraftURL(e.ObjectID)
