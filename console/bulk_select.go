@@ -115,9 +115,12 @@ func (s *Bulk) uses(ctx context.Context, kids []string, cutoff time.Time) (map[s
 		return nil, errWaits{"The use of keys is known since " + sinceText(age.Since) + "; that is not long enough to tell which were not used."}
 	case age.Behind:
 		return nil, errWaits{"What is known of the use of keys is behind (" + throughText(age) + "); the job goes on when it has caught up."}
-	case age.Missing != nil && age.Missing.To.After(cutoff) && age.Missing.To.Sub(age.Missing.From) > gapIgnored:
-		return nil, errWaits{fmt.Sprintf("What %s saw from %s to %s was lost; nobody can tell which keys were used then.", age.Missing.Replica,
-			age.Missing.From.UTC().Format(time.RFC3339), age.Missing.To.UTC().Format(time.RFC3339))}
+	}
+	for _, gap := range []*UseGap{age.Longest, age.Missing} { // a short one after it hides no long one
+		if gap != nil && gap.To.After(cutoff) && gap.To.Sub(gap.From) > gapIgnored {
+			return nil, errWaits{fmt.Sprintf("What %s saw from %s to %s was lost; nobody can tell which keys were used then.", gap.Replica,
+				gap.From.UTC().Format(time.RFC3339), gap.To.UTC().Format(time.RFC3339))}
+		}
 	}
 	return out, nil
 }

@@ -22,6 +22,8 @@ type UseAge struct {
 	// Missing is the last stretch of which something was lost; nil when nothing is
 	// known to be, of the last 8 days.
 	Missing *UseGap
+	// Longest is the longest such stretch of the last 8 days, which may be the same.
+	Longest *UseGap
 }
 
 // UseGap is a stretch of time of which a replica saw uses that nobody was told of:

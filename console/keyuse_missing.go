@@ -9,12 +9,18 @@ import (
 // tell: one that was only cut off tells it when it is back.
 const goneForGood = 30 * time.Minute
 
-// missingOf is the last stretch of which something is missing: as it was noted when
-// batches were counted, or what replicas that are gone did not tell.
-func missingOf(runs []KeyUseRun, health Health, now time.Time) (last *UseGap) {
+// missingOf is the last and the longest stretch of which something is missing: as it
+// was noted when batches were counted, or what replicas that are gone did not tell.
+func missingOf(runs []KeyUseRun, health Health, now time.Time) (last, longest *UseGap) {
 	note := func(gap *UseGap) {
-		if gap != nil && (last == nil || gap.To.After(last.To)) {
+		if gap == nil {
+			return
+		}
+		if last == nil || gap.To.After(last.To) {
 			last = gap
+		}
+		if longest == nil || gap.To.Sub(gap.From) > longest.To.Sub(longest.From) {
+			longest = gap
 		}
 	}
 	for i := range runs {
@@ -23,7 +29,7 @@ func missingOf(runs []KeyUseRun, health Health, now time.Time) (last *UseGap) {
 	for _, r := range untold(runs, health, now) {
 		note(r.Missing)
 	}
-	return last
+	return last, longest
 }
 
 // untold is the runs of replicas that are gone and never told their last, with

@@ -214,3 +214,29 @@ func TestRotation_I19_NotReadyWhileSomethingIsMissing(t *testing.T) {
 		t.Fatalf("seven whole hours later: %s", ev.WhyNot)
 	}
 }
+
+// TestKeyUses_AShortGapHidesNoLongOne: what looks at how much is missing sees the
+// longest stretch, whatever came after it.
+func TestKeyUses_AShortGapHidesNoLongOne(t *testing.T) {
+	t.Parallel()
+	w := newUseWorld(t)
+	kid := w.issued(t)
+	w.alive(time.Hour, "gw_a", "gw_b")
+	w.send(t, w.batch("gw_a", 1), w.batch("gw_b", 1))
+	w.collect(t)
+	from := w.sec(-2)
+	w.clock.add(7 * time.Hour)
+	w.send(t, w.batch("gw_a", 3), w.batch("gw_b", 2))
+	w.collect(t)
+	to := w.sec(-7)
+	w.clock.add(10 * time.Second)
+	w.send(t, w.batch("gw_a", 4), w.batch("gw_b", 4))
+	w.collect(t)
+	w.alive(time.Hour, "gw_a", "gw_b")
+	w.again()
+	_, age := w.use(t, kid)
+	if age.Missing == nil || age.Missing.Replica != "gw_b" || age.Longest == nil || age.Longest.Replica != "gw_a" ||
+		age.Longest.From.Unix() != from || age.Longest.To.Unix() != to {
+		t.Fatalf("missing is %+v, the longest %+v", age.Missing, age.Longest)
+	}
+}

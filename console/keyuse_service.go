@@ -225,7 +225,7 @@ func ageOf(runs []KeyUseRun, health Health, now time.Time) (age UseAge) {
 	if len(runs) == 0 {
 		age.Through = time.Time{}
 	}
-	age.Missing = missingOf(runs, health, now)
+	age.Missing, age.Longest = missingOf(runs, health, now)
 	slices.Sort(age.Silent)
 	age.Behind = now.Sub(age.Through) > keyUseBehind || !health.FleetKnown && len(health.Replicas) == 0
 	return age
