@@ -121,17 +121,17 @@ func TestEvents_DetailIsWhatChanged(t *testing.T) {
 func TestEvents_LinkToTheirObjectWhileItHasAPage(t *testing.T) {
 	t.Parallel()
 	for want, e := range map[string]console.AuditEvent{
-		"/tenants/ten_a":          {Action: "tenant.update", ObjectID: "ten_a"},
-		"/tenants/ten_b/keys":     {Action: "credential.issue", ObjectID: "crd_a", TenantID: "ten_b"},
-		"/keys/0123456789AB":      {Action: "key.revoke", ObjectID: "0123456789AB"},
-		"/rotations/rot_a":        {Action: "rotation.end", ObjectID: "rot_a"},
-		"/tenants/ten_c/limits":   {Action: "boost.expire", ObjectID: "ovr_a", TenantID: "ten_c"},
-		"/tenants/ten_d/limits":   {Action: "override.set", ObjectID: "ovr_b", TenantID: "ten_d"},
-		"/bulk/blk_a":             {Action: "bulk.step", ObjectID: "blk_a"},
-		"/leaks":                  {Action: "leak.open", ObjectID: "lek_a"},
-		"/policy/versions/12":     {Action: "policy.publish", ObjectID: "12"},
-		"/policy/drafts/drf_a":    {Action: "draft.save", ObjectID: "drf_a"},
-		"/tenants/..%2F..%2Fx%3F": {Action: "tenant.update", ObjectID: "../../x?"},
+		"/tenants/ten_a":           {Action: "tenant.update", ObjectID: "ten_a"},
+		"/tenants/ten_b/keys":      {Action: "credential.issue", ObjectID: "crd_a", TenantID: "ten_b"},
+		"/keys/0123456789AB":       {Action: "key.revoke", ObjectID: "0123456789AB"},
+		"/rotations/rot_a":         {Action: "rotation.end", ObjectID: "rot_a"},
+		"/tenants/ten_c/overrides": {Action: "boost.expire", ObjectID: "ovr_a", TenantID: "ten_c"},
+		"/tenants/ten_d/overrides": {Action: "override.set", ObjectID: "ovr_b", TenantID: "ten_d"},
+		"/bulk/blk_a":              {Action: "bulk.step", ObjectID: "blk_a"},
+		"/leaks":                   {Action: "leak.open", ObjectID: "lek_a"},
+		"/policy/versions/12":      {Action: "policy.publish", ObjectID: "12"},
+		"/policy/drafts/drf_a":     {Action: "draft.save", ObjectID: "drf_a"},
+		"/tenants/..%2F..%2Fx%3F":  {Action: "tenant.update", ObjectID: "../../x?"},
 	} {
 		if got := web.EventURL(e); got != want {
 			t.Errorf("%s: %q, want %q", e.Action, got, want)

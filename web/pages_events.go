@@ -37,7 +37,7 @@ func eventWords() map[string]string {
 		"policy.adopt": "Policy adopted from Redis", "policy.promote": "Canary promoted", "policy.canary-stop": "Canary stopped",
 		"review.close": "Break-glass review closed", "settings.approval-rules": "Approval rules changed",
 		"policy.refused": "Publication refused",
-		"override.set": "Value of its own set", "override.extend": "Value of its own given another end", "override.end": "Value of its own ended", "override.expire": "Value of its own expired",
+		"override.set":   "Value of its own set", "override.extend": "Value of its own given another end", "override.end": "Value of its own ended", "override.expire": "Value of its own expired",
 		"boost.set": "Boosted", "boost.extend": "Boost given another end", "boost.end": "Boost ended", "boost.expire": "Boost expired",
 		"leak.open": "Leak reported", "leak.contain": "Leak contained", "leak.dismiss": "Leak dismissed",
 		"bulk.create": "Bulk job made", "bulk.check": "Bulk job checked anew", "bulk.start": "Bulk job started", "bulk.cancel": "Bulk job cancelled", "bulk.step": "Step of a bulk job done",
@@ -174,7 +174,7 @@ func eventURL(e console.AuditEvent) string {
 		}
 	case "override", "boost":
 		if e.TenantID != "" {
-			return ui.TenantURL(e.TenantID, "limits")
+			return ui.TenantURL(e.TenantID, "overrides")
 		}
 	case "leak":
 		return ui.LeaksURL()
