@@ -22,7 +22,7 @@ type RouteListProps struct {
 	Pager     ui.PagerProps
 	Ask       *form.Form // request, tenant, ip
 	Trace     *TraceProps
-	CanEdit   bool
+	Seen      SeenProps
 	Published bool
 }
 
@@ -31,6 +31,7 @@ type RouteUse struct {
 	RouteRow
 	Requests string // per second
 	Refused  string
+	P50, P99 string // of deciding; P50 is "" when P99 says why there is none
 	NoLimit  bool
 	Bounded  bool // what it admits without Redis has a bound
 }

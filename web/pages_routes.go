@@ -42,6 +42,7 @@ func (s *Server) routeList(w http.ResponseWriter, r *http.Request) error {
 		}
 	}
 	s.putRoutes(r, &p, in.Compiled)
+	p.Seen = s.seen(r)
 	return s.render(w, r, http.StatusOK, views.RouteList(p))
 }
 
@@ -52,6 +53,8 @@ func (s *Server) putRoutes(r *http.Request, p *views.RouteListProps, c *policy.C
 		start = n
 	}
 	totals, matching, since := s.routeTotals(), 0, recent.Seconds()
+	live := s.Activity.Live()
+	times, told, met := live.RouteTimes(), live.DetailKnown(), s.metRoutes()
 	for i, rt := range c.Routes {
 		noLimit, open := unlimited(rt.Route), rt.Route.OnStoreFailure.Mode == policy.FailOpen
 		p.Total++
@@ -72,6 +75,7 @@ func (s *Server) putRoutes(r *http.Request, p *views.RouteListProps, c *policy.C
 		case len(p.Rows) < page.Limit:
 			row := views.RouteUse{RouteRow: routeRow(*rt.Route, 0), NoLimit: noLimit, Bounded: worstText(rt.Route.OnStoreFailure, 1) != "no bound",
 				Requests: ui.Unknown, Refused: ui.Unknown}
+			row.P50, row.P99 = deciding(times, told, met[rt.Name], rt.Name)
 			if totals != nil {
 				t := totals[rt.Name]
 				all := t.Admitted + t.Refused + t.Degraded
@@ -95,6 +99,15 @@ func (s *Server) routeTotals() map[string]usage.RouteTotals {
 		out[t.Route] = t
 	}
 	return out
+}
+
+// metRoutes are those that were asked for in the last minute.
+func (s *Server) metRoutes() map[string]bool {
+	met := map[string]bool{}
+	for _, t := range s.Activity.Live().Routes(s.Now().Add(-time.Minute)) {
+		met[t.Route] = t.Admitted+t.Refused+t.Invalid > 0
+	}
+	return met
 }
 
 // unlimited reports whether a route has no limit of its own, nor a shared one:

@@ -138,6 +138,8 @@ func (s *Server) policyRoutes(r chi.Router) {
 	view.Get("/policy/versions/{version}/diff", s.page(s.versionDiff))
 
 	edit := r.With(s.require(console.PermEditDrafts))
+	edit.Get("/routes/new", s.page(s.routeNew))
+	edit.Post("/routes/new", s.page(s.routeMake))
 	edit.Post("/policy/drafts", s.page(s.draftCreate))
 	edit.Post("/policy/drafts/{draft}/parts/{kind}", s.page(s.partSave))
 	edit.Post("/policy/drafts/{draft}/parts/{kind}/{key}", s.page(s.partSave))

@@ -143,6 +143,9 @@ func RulesURL() string { return "/settings/rules" }
 // RoutesURL is the routes of the policy in force; query keeps filters.
 func RoutesURL(query string) string { return withQuery("/routes", query) }
 
+// RouteNewURL is the form that makes a route in a draft; query says of what.
+func RouteNewURL(query string) string { return withQuery("/routes/new", query) }
+
 // PlansURL is the plans of the policy in force.
 func PlansURL() string { return "/plans" }
 
