@@ -127,9 +127,12 @@ func (c *pathCounter) take() (rows []PathRow, rest int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	rest, c.rest = c.rest, 0
+	crowded := len(c.cells) >= pathsHeld/2
 	for k, cell := range c.cells {
-		if cell.requests == 0 {
+		if cell.requests == 0 || crowded && cell.requests == 1 {
 			delete(c.cells, k)
+		}
+		if cell.requests == 0 {
 			continue
 		}
 		rows = append(rows, PathRow{Method: k.method, Path: k.path, Route: k.route, Requests: cell.requests, Last: cell.last})
