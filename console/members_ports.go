@@ -24,6 +24,10 @@ type MemberLists interface {
 	// LockMembers locks all members of a tenant that are not removed, in one order.
 	LockMembers(ctx context.Context, tenantID string) ([]Member, error)
 	Members(ctx context.Context, tenantID string) ([]Member, error)
+	// MemberKnownAs finds the member whom the tenant's own system knows by an id or, when
+	// that is "", the one with an address.
+	MemberKnownAs(ctx context.Context, tenantID, externalUser, email string) (Member, error)
+	CountMembers(ctx context.Context, tenantID string) (int64, error)
 	// MembersByEmail lists who may sign in with a password under an address: of one
 	// tenant, or of any when tenantID is "". At most 3. Their tenants' states stand beside.
 	MembersByEmail(ctx context.Context, tenantID, email string) ([]MemberOf, error)
@@ -82,6 +86,7 @@ type AskRows interface {
 // ThresholdRows keeps thresholds.
 type ThresholdRows interface {
 	InsertThreshold(ctx context.Context, t Threshold) error
+	CountThresholds(ctx context.Context, tenantID string) (int64, error)
 	// DeleteThreshold reports false when the tenant has no such threshold.
 	DeleteThreshold(ctx context.Context, tenantID, id string) (bool, error)
 }

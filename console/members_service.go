@@ -97,20 +97,18 @@ func (s *Members) room(ctx context.Context, tx Tx, actor Actor, i Invitation) er
 	if err != nil {
 		return err
 	}
-	members, err := tx.Members(ctx, t.ID)
+	if _, err := tx.MemberKnownAs(ctx, t.ID, "", i.Email); !IsNotFound(err) {
+		return firstError(err, invalid(FieldError{Field: "email", Message: "They are a member already."}))
+	}
+	members, err := tx.CountMembers(ctx, t.ID)
 	if err != nil {
 		return err
-	}
-	for _, m := range members {
-		if strings.EqualFold(m.Email, i.Email) {
-			return invalid(FieldError{Field: "email", Message: "They are a member already."})
-		}
 	}
 	open, err := tx.Invitations(ctx, t.ID, i.CreatedAt)
 	if err != nil {
 		return err
 	}
-	waiting := 0
+	waiting := int64(0)
 	for _, o := range open {
 		if !strings.EqualFold(o.Email, i.Email) {
 			waiting++
@@ -118,7 +116,7 @@ func (s *Members) room(ctx context.Context, tx Tx, actor Actor, i Invitation) er
 			return err
 		}
 	}
-	if actor.TenantID != "" && len(members)+waiting >= rules.Members {
+	if actor.TenantID != "" && members+waiting >= int64(rules.Members) {
 		return conflict(fmt.Sprintf("All %d places for members are taken, open invitations included. Remove somebody, or ask your contact for more.", rules.Members))
 	}
 	return nil

@@ -26,9 +26,6 @@ func (s *Members) SignIn(ctx context.Context, tenantID, email, password, ip stri
 	}
 	defer leave() // one at a time: a guess is counted before the next is looked at
 	network := networkOf(ip)
-	if wait := s.guard.wait(email, network); wait > 0 {
-		return Member{}, tooManyPasswords(wait)
-	}
 	var known []MemberOf
 	err = s.d.Store.Read(ctx, func(tx Tx) error {
 		known, err = tx.MembersByEmail(ctx, tenantID, email)
@@ -37,20 +34,43 @@ func (s *Members) SignIn(ctx context.Context, tenantID, email, password, ip stri
 	if err != nil {
 		return Member{}, err
 	}
+	known, ids, wait := s.open(known, email, network)
+	if wait > 0 {
+		return Member{}, tooManyPasswords(wait)
+	}
 	m, err := matching(known, password)
 	if err != nil {
 		return Member{}, err
 	}
 	if m == nil {
-		s.guard.failed(ctx, email, network)
+		s.guard.failed(ctx, email, network, ids...)
 		s.d.Log.InfoContext(ctx, "member's sign-in refused", "network", network)
 		return Member{}, wrong
 	}
-	s.guard.succeeded(email, network)
+	s.guard.succeeded(m.ID, network)
 	if !m.TenantActive {
 		return Member{}, &Error{Code: CodeForbidden, Public: "The access of your organisation is suspended. Ask your contact."}
 	}
 	return m.Member, s.recordSignIn(ctx, m.Member, ip, "password")
+}
+
+// open leaves those accounts out at which nothing may be tried now; when that is
+// all of them, or nobody is known, wait says for how long.
+func (s *Members) open(known []MemberOf, email, network string) (open []MemberOf, ids []string, wait time.Duration) {
+	if len(known) == 0 {
+		return nil, nil, s.guard.wait(email, network)
+	}
+	for _, m := range known {
+		if w := s.guard.wait(email, network, m.ID); w > 0 {
+			wait = max(wait, w)
+			continue
+		}
+		open, ids = append(open, m), append(ids, m.ID)
+	}
+	if len(open) > 0 {
+		wait = 0
+	}
+	return open, ids, wait
 }
 
 // matching is the one of the accounts whose password it is. Each is compared,
@@ -205,14 +225,9 @@ func newLink(tenantID string, in NewSignInLink) (Member, time.Duration, error) {
 
 // linked finds the member that a link is for, or makes one. The tenant is locked.
 func (s *Members) linked(ctx context.Context, tx Tx, actor Actor, fresh Member, now time.Time) (Member, error) {
-	all, err := tx.Members(ctx, fresh.TenantID)
-	if err != nil {
-		return Member{}, err
-	}
-	for _, m := range all {
-		if fresh.ExternalUser != "" && m.ExternalUser == fresh.ExternalUser || fresh.ExternalUser == "" && strings.EqualFold(m.Email, fresh.Email) {
-			return m, nil
-		}
+	m, err := tx.MemberKnownAs(ctx, fresh.TenantID, fresh.ExternalUser, fresh.Email)
+	if !IsNotFound(err) {
+		return m, err
 	}
 	fresh.CreatedAt, fresh.JoinedAt = now, &now
 	if err := tx.InsertMember(ctx, fresh); err != nil {

@@ -249,7 +249,7 @@ func (s *Portal) ExtendRotation(ctx context.Context, actor Actor, id string, by 
 	if by > 0 && r.EndsAt.Add(by).Sub(r.StartedAt) > rules.MaxOverlap {
 		return Change{}, invalid(FieldError{Field: "by", Message: "Both keys work for at most " + days(rules.MaxOverlap) + " together."})
 	}
-	return s.rotations.Extend(ctx, actor, id, by, reason)
+	return s.rotations.ExtendWithin(ctx, actor, id, RotationExtension{By: by, Reason: reason, MaxOverlap: rules.MaxOverlap})
 }
 
 // EndRotation is Rotations.End.
@@ -348,13 +348,6 @@ func (s *Portal) AddThreshold(ctx context.Context, actor Actor, kind ThresholdKi
 	if err := p.err(); err != nil {
 		return err
 	}
-	have, err := s.Thresholds(ctx, actor)
-	if err != nil {
-		return err
-	}
-	if len(have) >= maxThresholds {
-		return conflict(fmt.Sprintf("%d are the most. Remove one first.", maxThresholds))
-	}
 	id, err := s.d.newID("thr")
 	if err != nil {
 		return err
@@ -362,6 +355,16 @@ func (s *Portal) AddThreshold(ctx context.Context, actor Actor, kind ThresholdKi
 	return s.d.Store.InTx(ctx, func(tx Tx) error {
 		now := s.d.now()
 		t := Threshold{ID: id, TenantID: actor.TenantID, Kind: kind, Value: value, MemberID: actor.ID, CreatedAt: now}
+		if _, err := lockLiveTenant(ctx, tx, t.TenantID); err != nil { // those that count at the same time follow one another
+			return err
+		}
+		n, err := tx.CountThresholds(ctx, t.TenantID)
+		if err != nil {
+			return err
+		}
+		if n >= maxThresholds {
+			return conflict(fmt.Sprintf("%d are the most. Remove one first.", maxThresholds))
+		}
 		if err := tx.InsertThreshold(ctx, t); err != nil {
 			return err
 		}

@@ -1,6 +1,9 @@
 package console_test
 
 import (
+	"errors"
+	"fmt"
+	"sync"
 	"testing"
 	"time"
 
@@ -155,6 +158,37 @@ func TestPortal_ThresholdsAreBoundedAndEachOnce(t *testing.T) {
 	}
 	wantCode(t, s.RemoveThreshold(e.ctx, admin, list[0].ID), console.CodeNotFound)
 	wantCode(t, s.AddThreshold(e.ctx, admin, console.ThresholdRequests, list[1].Value), console.CodeConflict) // there already
+}
+
+func TestPortal_B5_RulesHoldAlsoWhenAllIsAskedForAtOnce(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	ten := e.tenant(t, "A")
+	s, members := console.NewPortal(e.deps, e.store), console.NewMembers(e.deps)
+	admin := actorOf(e.joined(t, ten.ID, "a@a.example", console.RoleTenantAdmin))
+	r := console.DefaultPortalRules()
+	r.Credentials, r.Members = 2, 3
+	if err := members.SetRules(e.ctx, owner, "", &r); err != nil {
+		t.Fatal(err)
+	}
+	var wg sync.WaitGroup
+	for i := range 50 {
+		wg.Go(func() {
+			_ = s.AddThreshold(e.ctx, admin, console.ThresholdRequests, int64(i+1))
+			_, _ = s.IssueCredential(e.ctx, admin, console.NewCredential{Name: "n", Environment: "live"})
+			_, _ = members.Invite(e.ctx, admin, ten.ID, console.NewInvitation{Email: fmt.Sprintf("x%d@a.example", i), Role: console.RoleTenantAdmin})
+		})
+	}
+	wg.Wait()
+	marks, err1 := s.Thresholds(e.ctx, admin)
+	keys, err2 := s.Keys(e.ctx, admin)
+	people, err3 := s.People(e.ctx, admin)
+	if err := errors.Join(err1, err2, err3); err != nil {
+		t.Fatal(err)
+	}
+	if len(marks) != 20 || keys.Live() != 2 || len(people.Members)+len(people.Invitations) != 3 {
+		t.Errorf("%d marks, %d keys, %d members and %d invitations", len(marks), keys.Live(), len(people.Members), len(people.Invitations))
+	}
 }
 
 func TestMemberSessions_A03_IdleAbsoluteAndOfAPersonWhoChangedMeanwhile(t *testing.T) {

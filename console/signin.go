@@ -88,7 +88,7 @@ func (s *Operators) SignIn(ctx context.Context, email, password, ip string) (Ope
 	}
 	defer leave() // one at a time from here on: a guess is counted before the next is looked at
 	network := networkOf(ip)
-	if wait := s.guard.wait(email, network); wait > 0 {
+	if wait := s.guard.wait(email, network, email); wait > 0 {
 		return Operator{}, tooManyPasswords(wait)
 	}
 	o, err := s.ByEmail(ctx, email)
@@ -105,7 +105,7 @@ func (s *Operators) SignIn(ctx context.Context, email, password, ip string) (Ope
 		return Operator{}, err
 	}
 	if !match || !known {
-		s.guard.failed(ctx, email, network)
+		s.guard.failed(ctx, email, network, email)
 		s.d.Log.InfoContext(ctx, "sign-in refused", "network", network)
 		return Operator{}, wrong
 	}
@@ -142,7 +142,7 @@ type guard struct {
 
 	mu      sync.Mutex
 	blocked map[limiter.Row]time.Time // until when nothing is looked at
-	known   map[[2]string]time.Time   // account and network, by the last right password
+	known   map[[2]string]time.Time   // account's id and network, by the last right password
 }
 
 func newGuard(now func() time.Time) *guard {
@@ -154,41 +154,51 @@ func perHour(n, burst int64) policy.Numbers {
 	return policy.Numbers{Tokens: 1, Period: int64(time.Hour/time.Microsecond) / n, Burst: burst}
 }
 
-// charges are the buckets that a wrong password draws from. A network from
-// which the account has signed in has a bucket of its own, so that a stranger
-// who guesses keeps nobody out.
-func (g *guard) charges(email, network string) []limiter.Charge {
+// charges are the buckets that a password draws from that is none of accounts,
+// which share an address; there may be none. An account has a bucket of its own
+// for each network from which it has signed in, so that a stranger who guesses
+// keeps nobody out. It is the account's alone: whoever has another one under the
+// same address, in a tenant of their own, gets no guesses at this one by it.
+func (g *guard) charges(email, network string, accounts ...string) (out []limiter.Charge) {
 	bucket := func(kind, subject string, n policy.Numbers) limiter.Charge {
 		id := "sign-in." + kind
 		return limiter.Charge{
 			Row: limiter.Row{Kind: limiter.RowIP, Subject: kind + " " + subject}, LimitID: id, Hash: policy.LimitHash(id), Numbers: n, Cost: 1,
 		}
 	}
-	out := []limiter.Charge{bucket("network", network, perHour(networkPerHour, networkBurst)), bucket("global", "", perHour(globalPerHour, globalBurst))}
-	if _, ok := g.known[[2]string{email, network}]; ok {
-		return []limiter.Charge{bucket("known", email+" "+network, perHour(knownPerHour, knownBurst))}
+	strange := len(accounts) == 0
+	for _, id := range accounts {
+		if _, ok := g.known[[2]string{id, network}]; ok {
+			out = append(out, bucket("known", id+" "+network, perHour(knownPerHour, knownBurst)))
+		} else {
+			strange = true
+		}
 	}
-	return append(out, bucket("account", email, perHour(accountPerHour, accountBurst)))
+	if strange {
+		out = append(out, bucket("network", network, perHour(networkPerHour, networkBurst)), bucket("global", "", perHour(globalPerHour, globalBurst)),
+			bucket("account", email, perHour(accountPerHour, accountBurst)))
+	}
+	return out
 }
 
-// wait says how long nothing may be tried; 0 when it may be.
-func (g *guard) wait(email, network string) time.Duration {
+// wait says how long nothing may be tried at accounts; 0 when it may be.
+func (g *guard) wait(email, network string, accounts ...string) time.Duration {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	var longest time.Duration
 	now := g.now()
-	for _, c := range g.charges(email, network) {
+	for _, c := range g.charges(email, network, accounts...) {
 		longest = max(longest, g.blocked[c.Row].Sub(now))
 	}
 	return longest
 }
 
 // failed charges a wrong password and blocks what is used up by it.
-func (g *guard) failed(ctx context.Context, email, network string) {
+func (g *guard) failed(ctx context.Context, email, network string, accounts ...string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	now := g.now()
-	for _, c := range g.charges(email, network) {
+	for _, c := range g.charges(email, network, accounts...) {
 		out, err := g.store.Take(context.WithoutCancel(ctx), &limiter.Draw{Charges: []limiter.Charge{c}})
 		if err != nil || len(out.Levels) != 1 {
 			continue
@@ -219,7 +229,7 @@ func (g *guard) block(row limiter.Row, now, until time.Time) {
 	g.blocked[row] = until
 }
 
-func (g *guard) succeeded(email, network string) {
+func (g *guard) succeeded(account, network string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if len(g.known) >= guardEntries {
@@ -228,7 +238,7 @@ func (g *guard) succeeded(email, network string) {
 			break
 		}
 	}
-	g.known[[2]string{email, network}] = g.now()
+	g.known[[2]string{account, network}] = g.now()
 }
 
 // CheckPassword checks the password of an operator who is signed in, for what
@@ -252,7 +262,7 @@ func (s *Operators) CheckPassword(ctx context.Context, actor Actor, password str
 	}
 	defer leave()
 	email, network := strings.ToLower(o.Email), networkOf(actor.IP)
-	if wait := s.guard.wait(email, network); wait > 0 {
+	if wait := s.guard.wait(email, network, email); wait > 0 {
 		return tooManyPasswords(wait)
 	}
 	match, err := argon2id.ComparePasswordAndHash(password, o.PasswordHash)
@@ -260,7 +270,7 @@ func (s *Operators) CheckPassword(ctx context.Context, actor Actor, password str
 		return err
 	}
 	if !match {
-		s.guard.failed(ctx, email, network)
+		s.guard.failed(ctx, email, network, email)
 		s.d.Log.InfoContext(ctx, "password refused", "operator", o.ID, "network", network)
 		return wrong
 	}

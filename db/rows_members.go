@@ -50,6 +50,17 @@ func (t tx) Members(ctx context.Context, tenantID string) ([]console.Member, err
 	return each(rows, memberOf), err
 }
 
+// MemberKnownAs implements console.MemberLists.
+func (t tx) MemberKnownAs(ctx context.Context, tenantID, externalUser, email string) (console.Member, error) {
+	r, err := t.q.GetMemberKnownAs(ctx, gen.GetMemberKnownAsParams{TenantID: tenantID, ExternalUser: externalUser, Email: email})
+	return memberOf(r), absent(err, "member")
+}
+
+// CountMembers implements console.MemberLists.
+func (t tx) CountMembers(ctx context.Context, tenantID string) (int64, error) {
+	return t.q.CountMembers(ctx, tenantID)
+}
+
 // MembersByEmail implements console.MemberLists.
 func (t tx) MembersByEmail(ctx context.Context, tenantID, email string) ([]console.MemberOf, error) {
 	rows, err := t.q.ListMembersByEmail(ctx, gen.ListMembersByEmailParams{Email: email, TenantID: tenantID})
@@ -207,6 +218,11 @@ func (t tx) InsertThreshold(ctx context.Context, v console.Threshold) error {
 	return t.q.InsertThreshold(ctx, gen.InsertThresholdParams{
 		ID: v.ID, TenantID: v.TenantID, Kind: string(v.Kind), Value: v.Value, MemberID: v.MemberID, CreatedAt: v.CreatedAt,
 	})
+}
+
+// CountThresholds implements console.ThresholdRows.
+func (t tx) CountThresholds(ctx context.Context, tenantID string) (int64, error) {
+	return t.q.CountThresholds(ctx, tenantID)
 }
 
 // DeleteThreshold implements console.ThresholdRows.

@@ -16,6 +16,14 @@ SELECT * FROM members WHERE tenant_id = @tenant_id AND disabled_at IS NULL ORDER
 -- name: ListMembers :many
 SELECT * FROM members WHERE tenant_id = @tenant_id AND disabled_at IS NULL ORDER BY lower(email), external_user, id LIMIT 1000;
 
+-- name: GetMemberKnownAs :one
+-- By the id of the tenant's own system or, without one, by the address.
+SELECT * FROM members WHERE tenant_id = @tenant_id AND disabled_at IS NULL
+  AND CASE WHEN @external_user::text <> '' THEN external_user = @external_user ELSE email <> '' AND lower(email) = lower(@email::text) END;
+
+-- name: CountMembers :one
+SELECT count(*) FROM members WHERE tenant_id = @tenant_id AND disabled_at IS NULL;
+
 -- name: ListMembersByEmail :many
 -- Who may sign in with a password: of one tenant, or of any.
 SELECT sqlc.embed(m), t.state AS tenant_state FROM members m JOIN tenants t ON t.id = m.tenant_id
@@ -117,6 +125,9 @@ DELETE FROM portal_rules WHERE scope = @scope;
 -- name: InsertThreshold :exec
 INSERT INTO thresholds (id, tenant_id, kind, value, member_id, created_at)
 VALUES (@id, @tenant_id, @kind, @value, @member_id, @created_at);
+
+-- name: CountThresholds :one
+SELECT count(*) FROM thresholds WHERE tenant_id = @tenant_id;
 
 -- name: DeleteThreshold :execrows
 DELETE FROM thresholds WHERE tenant_id = @tenant_id AND id = @id;

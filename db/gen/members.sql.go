@@ -26,12 +26,34 @@ func (q *Queries) CountAsksByRule(ctx context.Context, arg CountAsksByRuleParams
 	return count, err
 }
 
+const countMembers = `-- name: CountMembers :one
+SELECT count(*) FROM members WHERE tenant_id = $1 AND disabled_at IS NULL
+`
+
+func (q *Queries) CountMembers(ctx context.Context, tenantID string) (int64, error) {
+	row := q.db.QueryRow(ctx, countMembers, tenantID)
+	var count int64
+	err := row.Scan(&count)
+	return count, err
+}
+
 const countOpenAsks = `-- name: CountOpenAsks :one
 SELECT count(*) FROM asks WHERE tenant_id = $1 AND state = 'open'
 `
 
 func (q *Queries) CountOpenAsks(ctx context.Context, tenantID string) (int64, error) {
 	row := q.db.QueryRow(ctx, countOpenAsks, tenantID)
+	var count int64
+	err := row.Scan(&count)
+	return count, err
+}
+
+const countThresholds = `-- name: CountThresholds :one
+SELECT count(*) FROM thresholds WHERE tenant_id = $1
+`
+
+func (q *Queries) CountThresholds(ctx context.Context, tenantID string) (int64, error) {
+	row := q.db.QueryRow(ctx, countThresholds, tenantID)
 	var count int64
 	err := row.Scan(&count)
 	return count, err
@@ -128,6 +150,36 @@ type GetMemberParams struct {
 
 func (q *Queries) GetMember(ctx context.Context, arg GetMemberParams) (Member, error) {
 	row := q.db.QueryRow(ctx, getMember, arg.TenantID, arg.ID)
+	var i Member
+	err := row.Scan(
+		&i.ID,
+		&i.TenantID,
+		&i.Email,
+		&i.ExternalUser,
+		&i.Name,
+		&i.Role,
+		&i.PasswordHash,
+		&i.CreatedAt,
+		&i.JoinedAt,
+		&i.DisabledAt,
+	)
+	return i, err
+}
+
+const getMemberKnownAs = `-- name: GetMemberKnownAs :one
+SELECT id, tenant_id, email, external_user, name, role, password_hash, created_at, joined_at, disabled_at FROM members WHERE tenant_id = $1 AND disabled_at IS NULL
+  AND CASE WHEN $2::text <> '' THEN external_user = $2 ELSE email <> '' AND lower(email) = lower($3::text) END
+`
+
+type GetMemberKnownAsParams struct {
+	TenantID     string
+	ExternalUser string
+	Email        string
+}
+
+// By the id of the tenant's own system or, without one, by the address.
+func (q *Queries) GetMemberKnownAs(ctx context.Context, arg GetMemberKnownAsParams) (Member, error) {
+	row := q.db.QueryRow(ctx, getMemberKnownAs, arg.TenantID, arg.ExternalUser, arg.Email)
 	var i Member
 	err := row.Scan(
 		&i.ID,
