@@ -21,6 +21,8 @@ const (
 	uploadBatch = 2000
 	// uploadLease is how long an upload may pause before it is taken for broken off.
 	uploadLease  = time.Minute
+	// maxBulkRows bounds the rows of an input: a line of two bytes is a row, too.
+	maxBulkRows  = 2_000_000
 	maxUnused    = 3650 // days
 	maxSelection = 1000 // rows named one by one
 )
@@ -140,11 +142,12 @@ func checkKeySelection(p *problems, k BulkKind, in BulkSelection, out *BulkSelec
 		return
 	}
 	out.Extend = in.Extend
-	if in.ExpiresAt == nil || !in.ExpiresAt.After(now) {
+	if in.ExpiresAt == nil {
 		p.add("selection.expires_at", "Give a time in the future.")
 		return
 	}
 	at := in.ExpiresAt.UTC().Truncate(time.Microsecond)
+	p.future("selection.expires_at", at, now)
 	out.ExpiresAt = &at
 }
 
@@ -306,6 +309,9 @@ func (u *uploading) run(ctx context.Context, rows rowReader) error {
 		}
 		if err != nil {
 			return err
+		}
+		if u.r.Total+int64(len(u.rows)) >= u.s.maxRows {
+			return inputError(c.line, "more than %d rows; make several files of it.", u.s.maxRows)
 		}
 		row, problem, err := u.maker.row(c)
 		if err != nil {

@@ -25,7 +25,7 @@ func (s *Exports) Begin(ctx context.Context, actor Actor, what, filter string) e
 		return err
 	}
 	return s.d.Store.InTx(ctx, func(tx Tx) error {
-		return s.d.record(ctx, tx, actor, s.d.now(), event{action: what + ".export", object: what, after: exportView{filter}})
+		return s.d.record(ctx, tx, actor, s.d.now(), event{action: what + ".export", object: what, after: exportView{maskKeys(filter)}})
 	})
 }
 

@@ -290,7 +290,7 @@ func (m *rowMaker) row(c cells) (BulkInput, string, error) {
 		return out, c.problem, nil
 	}
 	for _, text := range c.by {
-		if _, err := apikey.Parse(strings.TrimSpace(text)); err == nil {
+		if len(apikey.Scan(text, 1)) > 0 {
 			return out, "It holds a whole key. Nothing of this row was kept: give the key's digest, and think about revoking it.", nil
 		}
 	}
@@ -389,8 +389,7 @@ func expiry(p *problems, s string, now time.Time) *time.Time {
 			return nil
 		}
 	}
-	if at = at.UTC().Truncate(time.Microsecond); !at.After(now) {
-		p.add("expires_at", "This must lie in the future.")
-	}
+	at = at.UTC().Truncate(time.Microsecond)
+	p.future("expires_at", at, now)
 	return &at
 }

@@ -215,3 +215,20 @@ func FuzzBulkInput(f *testing.F) {
 		}
 	})
 }
+
+// A line of two bytes is a row, too, and a file of the largest size would be a
+// hundred million of them.
+func TestBulkInput_RowsAreBounded(t *testing.T) {
+	t.Parallel()
+	for _, lines := range []string{"x\n", "\"a\",free\n"} {
+		rows, err := openInput(BulkImportTenants, BulkCSV, strings.NewReader("name,plan\n"+strings.Repeat(lines, 4)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		d := Deps{}.withDefaults()
+		u := &uploading{s: &Bulk{d: d, maxRows: 3}, maker: rowMaker{d: d, kind: BulkImportTenants}}
+		if err := u.run(t.Context(), rows); CodeOf(err) != CodeInvalid || !strings.Contains(err.Error(), "more than 3 rows") {
+			t.Errorf("%q: %v", lines, err)
+		}
+	}
+}

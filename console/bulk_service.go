@@ -20,11 +20,13 @@ type Bulk struct {
 	woken chan struct{}
 	plans *plansCache
 	size  atomic.Int64 // rows of the next step
+	// maxRows is maxBulkRows, and less in tests.
+	maxRows int64
 }
 
 // NewBulkJobs returns the service of bulk jobs. Run does the work.
 func NewBulkJobs(d Deps) *Bulk {
-	s := &Bulk{d: d.withDefaults(), woken: make(chan struct{}, 1), plans: &plansCache{}}
+	s := &Bulk{d: d.withDefaults(), woken: make(chan struct{}, 1), plans: &plansCache{}, maxRows: maxBulkRows}
 	s.size.Store(bulkStep)
 	s.owner, _ = s.d.newID("wrk") // without randomness nothing else works either
 	return s

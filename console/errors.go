@@ -103,8 +103,10 @@ func invalid(fields ...FieldError) error {
 // problems collects field errors; err is nil when there are none.
 type problems []FieldError
 
+// add notes a problem. What it repeats of the input may be a key that was put
+// into the wrong field, and messages are logged and kept: keys are masked.
 func (p *problems) add(field, format string, args ...any) {
-	*p = append(*p, FieldError{Field: field, Message: fmt.Sprintf(format, args...)})
+	*p = append(*p, FieldError{Field: field, Message: maskKeys(fmt.Sprintf(format, args...))})
 }
 
 func (p problems) err() error {

@@ -22,9 +22,10 @@ var (
 )
 
 // text trims s and notes what is wrong with it: too long, missing, or holding
-// characters that cannot be seen.
+// characters that cannot be seen. A whole key in it is masked: people paste keys
+// into reasons, too, and a text is kept.
 func (p *problems) text(field, s string, most int, required bool) string {
-	s = strings.TrimSpace(s)
+	s = maskKeys(strings.TrimSpace(s))
 	switch {
 	case s == "" && required:
 		p.add(field, "This must not be empty.")
@@ -36,6 +37,20 @@ func (p *problems) text(field, s string, most int, required bool) string {
 		p.add(field, "Control characters are not allowed.")
 	}
 	return s
+}
+
+// lastYear is the last year in which something may end: in any zone its times are
+// written with four digits, which is all that RFC 3339 and JSON have.
+const lastYear = 9998
+
+// future notes what is wrong with an end that has to lie ahead.
+func (p *problems) future(field string, at, now time.Time) {
+	switch {
+	case !at.After(now):
+		p.add(field, "This must lie in the future.")
+	case at.UTC().Year() > lastYear:
+		p.add(field, "The year %d is the last that can be given.", lastYear)
+	}
 }
 
 // hidden reports characters that would not show, or that would reorder what is

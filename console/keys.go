@@ -121,9 +121,7 @@ func (s *Keys) prepare(tenantID string, in NewCredential) (Issued, error) {
 	if in.ExpiresAt != nil {
 		at := in.ExpiresAt.UTC().Truncate(time.Microsecond)
 		c.ExpiresAt = &at
-		if !at.After(now) {
-			p.add("expires_at", "This must lie in the future.")
-		}
+		p.future("expires_at", at, now)
 	}
 	err := p.err()
 	if err != nil {

@@ -136,7 +136,7 @@ func TestOverrides_BadInputNamesTheFieldAndWhatWouldBeRight(t *testing.T) {
 		"a rate for a quota":            {console.NewOverride{Limit: "plan.quota", Rate: "60/minute"}, "rate", "rate limits"},
 		"an amount for a rate":          {console.NewOverride{Limit: "plan.requests", Amount: new(int64(1))}, "limit", "no amount"},
 		"below what a request costs":    {console.NewOverride{Limit: "route:report.reports", Rate: "100/minute", Burst: new(int64(5))}, "burst", "could never pass"},
-		"over already":                  {console.NewOverride{Limit: "plan.requests", Rate: "70/minute", ExpiresAt: &past}, "expires_at", "to come"},
+		"over already":                  {console.NewOverride{Limit: "plan.requests", Rate: "70/minute", ExpiresAt: &past}, "expires_at", "future"},
 		"a max of nothing at once":      {console.NewOverride{Limit: "route:report.concurrency", Max: new(int64(0))}, "max", "1 to"},
 	} {
 		c.in.Reason = "r"

@@ -190,9 +190,8 @@ func (w *overrideWriter) check(o *TenantOverride) (*LimitInForce, error) {
 	o.Reason = p.reason(o.Reason)
 	if o.ExpiresAt != nil {
 		at := o.ExpiresAt.UTC().Truncate(time.Microsecond)
-		if o.ExpiresAt = &at; !at.After(w.now) {
-			p.add("expires_at", "This is over already; give a time to come, or none.")
-		}
+		o.ExpiresAt = &at
+		p.future("expires_at", at, w.now)
 	}
 	if w.law == nil {
 		return nil, conflict("No policy is in force yet: there is no limit to have another value for.")

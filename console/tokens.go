@@ -18,8 +18,8 @@ func (s *Operators) IssueToken(ctx context.Context, actor Actor, operatorID, nam
 	var p problems
 	now := s.d.now()
 	row = APIToken{OperatorID: operatorID, Name: p.name("name", name), CreatedAt: now, ExpiresAt: expiresAt}
-	if expiresAt != nil && !expiresAt.After(now) {
-		p.add("expires_at", "This must lie in the future.")
+	if expiresAt != nil {
+		p.future("expires_at", *expiresAt, now)
 	}
 	if err := p.err(); err != nil {
 		return "", APIToken{}, err

@@ -11,7 +11,7 @@ import (
 )
 
 var (
-	wholeKey  = regexp.MustCompile(`hg_(?:live|test)_[0-9A-Za-z]{12}_[0-9A-Za-z]{38}`)
+	wholeKey  = regexp.MustCompile(`hg_(?:live|test|ops)_[0-9A-Za-z]{12}_[0-9A-Za-z]{38}`)
 	maskedKey = regexp.MustCompile(`^hg_(?:live|test)_([0-9A-Za-z]{12})(?:_.*)?$`)
 	versionID = regexp.MustCompile(`^v([0-9]{1,9})$`)
 	kidID     = regexp.MustCompile(`^[0-9A-Za-z]{12}$`)
