@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strconv"
+	"strings"
 
 	"github.com/headgate/headgate/policy"
 )
@@ -139,17 +140,49 @@ func (s *Policies) Check(ctx context.Context, doc *policy.Document) policy.Repor
 	return report
 }
 
+// maxNamedTenants bounds how many tenants a missing plan names.
+const maxNamedTenants = 3
+
+// addMissingPlans adds a problem for each plan that tenants are on and the
+// document lacks, with how many they are and who.
 func addMissingPlans(ctx context.Context, tx Tx, doc *policy.Document, report *policy.Report) error {
 	inUse, err := tx.PlansInUse(ctx)
 	if err != nil {
 		return err
 	}
-	for _, name := range doc.MissingPlans(inUse) {
-		report.Problems = append(report.Problems, policy.Problem{
-			Path: "plans", Message: fmt.Sprintf("plan %q is dropped, but tenants are on it", name),
-		})
+	missing := doc.MissingPlans(inUse)
+	if len(missing) == 0 {
+		return nil
+	}
+	counts, err := tx.CountByPlan(ctx)
+	if err != nil {
+		return err
+	}
+	for _, name := range missing {
+		some, err := tx.Tenants(ctx, TenantQuery{Plan: name}, Cursor{}, maxNamedTenants)
+		if err != nil {
+			return err
+		}
+		report.Problems = append(report.Problems, policy.Problem{Path: "plans", Message: droppedPlan(name, counts[name], some)})
 	}
 	return nil
+}
+
+// droppedPlan says who is on a plan: some of n tenants by name.
+func droppedPlan(plan string, n int64, some []Tenant) string {
+	verb := "are"
+	if n == 1 {
+		verb = "is"
+	}
+	who := make([]string, len(some))
+	for i, t := range some {
+		who[i] = fmt.Sprintf("%s (%s)", excerptOf(t.Name), t.ID)
+	}
+	text := fmt.Sprintf("plan %q is dropped, but %s %s on it: %s", plan, tenantCount(n), verb, strings.Join(who, ", "))
+	if more := n - int64(len(some)); more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text
 }
 
 // documentOf reads a version's document; version 0 is the empty one, nil.
