@@ -94,8 +94,21 @@ func (d *Directory) failed(id recordID, err error) error {
 	} else {
 		d.counts.unavailable.Add(1)
 	}
-	return fmt.Errorf("look up %s %q: %w", id.kind, shorten(id.id), err)
+	return &lookupError{id, err}
 }
+
+// lookupError is why a lookup failed. Its text is made when somebody reads it:
+// strangers who guess must cost little, and a miss as much as a hit.
+type lookupError struct {
+	id    recordID
+	cause error
+}
+
+func (e *lookupError) Error() string {
+	return fmt.Sprintf("look up %s %q: %v", e.id.kind, shorten(e.id.id), e.cause)
+}
+
+func (e *lookupError) Unwrap() error { return e.cause }
 
 // fetch asks Redis, together with everybody who asks for the same now. The
 // question has a deadline of its own: a caller who leaves takes nobody with him.
