@@ -78,7 +78,7 @@ func (d *Directory) poll(ctx context.Context) pace {
 		if err != nil {
 			return hasty
 		}
-		next, more = d.apply(v)
+		next, more = d.apply(ctx, v)
 	}
 	if d.Place() != before {
 		d.cfg.OnChange()
@@ -87,9 +87,11 @@ func (d *Directory) poll(ctx context.Context) pace {
 }
 
 // apply takes in one reading; more says that there is more to read at once.
-func (d *Directory) apply(v view) (next pace, more bool) {
+func (d *Directory) apply(ctx context.Context, v view) (next pace, more bool) {
 	if v.epoch == "" || v.seq < 0 {
-		return hasty, d.applyFilling(v)
+		more = d.applyFilling(v)
+		d.dropped(ctx, len(v.changes) > 0)
+		return hasty, more
 	}
 	place := d.Place()
 	switch {
@@ -108,6 +110,7 @@ func (d *Directory) apply(v view) (next pace, more bool) {
 		}
 		more = len(v.changes) == changesPerCall
 	}
+	d.dropped(ctx, place != d.Place()) // before anybody is told that it has been applied
 	d.cursor = place.Seq
 	d.place.Store(&place)
 	if !more {
@@ -148,6 +151,13 @@ func (d *Directory) applyFilling(v view) (more bool) {
 		d.cursor = c.seq
 	}
 	return len(v.changes) == changesPerCall
+}
+
+// dropped has the file hold what any changes dropped.
+func (d *Directory) dropped(ctx context.Context, changes bool) {
+	if d.file != nil && changes {
+		d.file.dropped(ctx)
+	}
 }
 
 func (d *Directory) drop(ids []recordID, change int64) {

@@ -102,7 +102,7 @@ func NewDirectory(cfg DirectoryConfig) (*Directory, error) {
 	}
 	d.cache.verify, d.cache.badFound = d.verify, d.badRecord
 	if cfg.StateDir != "" {
-		d.file = &journalFile{path: directoryPath(cfg.StateDir), d: d}
+		d.file = newJournalFile(directoryPath(cfg.StateDir), d)
 		d.load()
 	}
 	return d, nil

@@ -18,10 +18,12 @@ const (
 	directoryName = "directory.log"
 	// maxDirectoryFile is far above what 100 000 records and their doubles take.
 	maxDirectoryFile = 512 << 20
-	// writeGather is how long changes are gathered before they are written. A
-	// kill within it can bring a dropped record back, for a replica that then
-	// starts without Redis.
+	// writeGather is how long records are gathered before they are written. What was
+	// dropped is written at once.
 	writeGather = 20 * time.Millisecond
+	// dropWait bounds how long a place waits for the file to hold what was dropped
+	// before it.
+	dropWait = 500 * time.Millisecond
 	// contactEvery is how often the time of the last contact is noted.
 	contactEvery = 2 * time.Second
 	// slack is how many lines beyond twice the records the file may have.
@@ -32,10 +34,16 @@ const (
 // hold digests and no secret), then what happened since. The file's
 // modification time is the last moment at which Redis confirmed the cache.
 type journalFile struct {
-	path  string
-	d     *Directory
+	path string
+	d    *Directory
+	busy chan struct{} // holds one while somebody writes, who owns the rest
+
 	f     *os.File // nil: to be written anew
 	lines int
+}
+
+func newJournalFile(path string, d *Directory) *journalFile {
+	return &journalFile{path: path, d: d, busy: make(chan struct{}, 1)}
 }
 
 // run writes until ctx ends, and then once more.
@@ -61,12 +69,34 @@ func (j *journalFile) run(ctx context.Context) {
 	}
 }
 
-// step writes what waits. After an error the file is written anew next time.
+// step writes what waits.
 func (j *journalFile) step(ctx context.Context) {
+	j.busy <- struct{}{}
+	defer func() { <-j.busy }()
 	err := j.write()
 	if err == nil {
 		err = j.noteContact()
 	}
+	j.note(ctx, err)
+}
+
+// dropped writes what was dropped, so that a kill brings no revoked key back to a
+// replica that then starts without Redis. A file that takes too long is waited for
+// no longer: it is written all the same.
+func (j *journalFile) dropped(ctx context.Context) {
+	wait := time.NewTimer(dropWait)
+	defer wait.Stop()
+	select {
+	case j.busy <- struct{}{}:
+	case <-wait.C:
+		return
+	}
+	defer func() { <-j.busy }()
+	j.note(ctx, j.write())
+}
+
+// note keeps what is wrong with the file, which is written anew then.
+func (j *journalFile) note(ctx context.Context, err error) {
 	j.d.noteDisk(ctx, err)
 	if err != nil && j.f != nil {
 		j.d.cfg.Log.DebugContext(ctx, "close directory file", "error", j.f.Close())
