@@ -29,8 +29,13 @@ const (
 const (
 	// maxBody bounds a report, in bytes: a thousand matches fit.
 	maxBody = 1 << 20
-	// maxAtOnce bounds the reports that are read at once.
+	// maxAtOnce bounds the signed reports that are worked on at once.
 	maxAtOnce = 4
+	// maxReading bounds the bodies that are read at once, and perAddress those of one
+	// address: nobody has shown a signature yet, and whoever dawdles must not keep others out.
+	maxReading, perAddress = 32, 8
+	// readFor is how long a body may take.
+	readFor = 10 * time.Second
 	// maxSignature bounds a signature, in base64: 72 bytes are the longest.
 	maxSignature = 128
 	// maxToken bounds one match, in bytes. What is longer is no key.
@@ -53,8 +58,9 @@ type Config struct {
 
 type door struct {
 	Config
-	wrong *wrong
-	slots chan struct{}
+	wrong   *wrong
+	readers *readers
+	slots   chan struct{}
 }
 
 // New returns the handler, to be mounted at one path, or an error that lists
@@ -70,7 +76,7 @@ func New(c Config) (http.Handler, error) {
 	if err := errors.Join(bad...); err != nil {
 		return nil, err
 	}
-	return &door{Config: c, wrong: newWrong(), slots: make(chan struct{}, maxAtOnce)}, nil
+	return &door{Config: c, wrong: newWrong(), readers: newReaders(), slots: make(chan struct{}, maxAtOnce)}, nil
 }
 
 // match is one secret that was found.
@@ -97,30 +103,59 @@ func (d *door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		problem(w, http.StatusMethodNotAllowed, "Reports are sent by POST.", 0)
 		return
 	}
-	if wait := d.wrong.wait(r.RemoteAddr, d.Now()); wait > 0 {
-		problem(w, http.StatusTooManyRequests, "Too many reports with a bad signature came from this address.", wait)
+	body, ok := d.read(w, r)
+	if !ok {
+		return
+	}
+	if !d.signed(r.Header, body) {
+		d.refuse(w, r)
 		return
 	}
 	select {
 	case d.slots <- struct{}{}:
 		defer func() { <-d.slots }()
 	default:
-		problem(w, http.StatusServiceUnavailable, "Too many reports come at once.", time.Second)
-		return
-	}
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
-	if err != nil {
-		problem(w, http.StatusRequestEntityTooLarge, fmt.Sprintf("A report has at most %d bytes.", maxBody), 0)
-		return
-	}
-	if !d.signed(r.Header, body) {
-		if d.wrong.note(r.RemoteAddr, d.Now()) {
-			d.Log.WarnContext(r.Context(), "a leak report has no good signature", "address", r.RemoteAddr)
-		}
-		problem(w, http.StatusUnauthorized, "The signature is not one of a known key over this body.", 0)
+		busy(w)
 		return
 	}
 	d.take(w, r, body)
+}
+
+// read reads the body, and answers itself when it cannot.
+func (d *door) read(w http.ResponseWriter, r *http.Request) ([]byte, bool) {
+	leave, ok := d.readers.enter(addressOf(r.RemoteAddr))
+	if !ok {
+		busy(w)
+		return nil, false
+	}
+	defer leave()
+	conn := http.NewResponseController(w)
+	_ = conn.SetReadDeadline(time.Now().Add(readFor)) // a connection that has none is one of a test
+	defer func() { _ = conn.SetReadDeadline(time.Time{}) }()
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+	if err != nil {
+		problem(w, http.StatusRequestEntityTooLarge, fmt.Sprintf("A report has at most %d bytes, and comes within %d seconds.", maxBody, int(readFor.Seconds())), 0)
+		return nil, false
+	}
+	return body, true
+}
+
+// refuse answers a report without a good signature. Many of them from one address
+// are told to wait; a good one from there is taken all the same, as it may be the
+// address of a proxy, and all the world's.
+func (d *door) refuse(w http.ResponseWriter, r *http.Request) {
+	if wait := d.wrong.wait(r.RemoteAddr, d.Now()); wait > 0 {
+		problem(w, http.StatusTooManyRequests, "Too many reports with a bad signature came from this address.", wait)
+		return
+	}
+	if d.wrong.note(r.RemoteAddr, d.Now()) {
+		d.Log.WarnContext(r.Context(), "a leak report has no good signature", "address", r.RemoteAddr)
+	}
+	problem(w, http.StatusUnauthorized, "The signature is not one of a known key over this body.", 0)
+}
+
+func busy(w http.ResponseWriter) {
+	problem(w, http.StatusServiceUnavailable, "Too many reports come at once.", time.Second)
 }
 
 // signed checks the signature (ECDSA over P-256 and SHA-256, in ASN.1) over the

@@ -19,6 +19,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -179,8 +180,12 @@ func TestPartner_BadSignaturesAreBoundedByAddress(t *testing.T) {
 	if rec.Code != http.StatusTooManyRequests || rec.Header().Get("Retry-After") != "60" {
 		t.Fatalf("%d, Retry-After %q", rec.Code, rec.Header().Get("Retry-After"))
 	}
-	p.now = p.now.Add(wrongPer)
+	// Strangers must not be able to keep a partner out that comes by the same proxy.
 	if rec := p.send(t, "POST", twoMatches, "k1", p.sign(t, twoMatches)); rec.Code != http.StatusOK {
+		t.Fatalf("a good one meanwhile: %d", rec.Code)
+	}
+	p.now = p.now.Add(wrongPer)
+	if rec := p.send(t, "POST", twoMatches, "k1", "AAAA"); rec.Code != http.StatusUnauthorized {
 		t.Fatalf("a minute later: %d", rec.Code)
 	}
 	many := newWrong()
@@ -255,6 +260,38 @@ func TestPartner_TooManyAtOnceAreTurnedAway(t *testing.T) {
 			t.Errorf("%d", code)
 		}
 	}
+}
+
+// slowBody says when it is being read, and comes when it is told to.
+type slowBody struct{ read, come chan struct{} }
+
+func (b slowBody) Read([]byte) (int, error) { b.read <- struct{}{}; <-b.come; return 0, io.EOF }
+
+func TestPartner_WhoDawdlesKeepsNobodyOut(t *testing.T) {
+	t.Parallel()
+	p := newPartner(t, &taker{})
+	body := slowBody{make(chan struct{}), make(chan struct{})}
+	slow := func(from string) {
+		r := httptest.NewRequest("POST", "/leaks/partner", body)
+		r.RemoteAddr = from
+		p.door.ServeHTTP(httptest.NewRecorder(), r)
+	}
+	var running sync.WaitGroup
+	for i := range perAddress {
+		running.Go(func() { slow(fmt.Sprintf("[2001:db8::%d]:1", i)) })
+		<-body.read
+	}
+	busy := httptest.NewRecorder()
+	r := httptest.NewRequest("POST", "/leaks/partner", strings.NewReader("[]"))
+	r.RemoteAddr = "[2001:db8::ffff]:1"
+	if p.door.ServeHTTP(busy, r); busy.Code != http.StatusServiceUnavailable || busy.Header().Get("Retry-After") == "" {
+		t.Errorf("one more of the same network: %d", busy.Code)
+	}
+	if rec := p.send(t, "POST", `[]`, "k1", p.sign(t, `[]`)); rec.Code != http.StatusOK {
+		t.Errorf("somebody else: %d", rec.Code)
+	}
+	close(body.come)
+	running.Wait()
 }
 
 func TestNew_ListsEveryProblem(t *testing.T) {
