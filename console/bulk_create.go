@@ -20,7 +20,7 @@ const (
 	// uploadBatch is how many rows of an input are stored at once.
 	uploadBatch = 2000
 	// uploadLease is how long an upload may pause before it is taken for broken off.
-	uploadLease  = time.Minute
+	uploadLease = time.Minute
 	// maxBulkRows bounds the rows of an input: a line of two bytes is a row, too.
 	maxBulkRows  = 2_000_000
 	maxUnused    = 3650 // days
