@@ -142,6 +142,9 @@ func (t tx) BulkPlans(ctx context.Context, job int64) (map[string]int64, error) 
 
 // PutBulkInput implements console.BulkInputs.
 func (t tx) PutBulkInput(ctx context.Context, job int64, rows []console.BulkInput) error {
+	if err := t.q.PlanChecksOnce(ctx); err != nil {
+		return err
+	}
 	_, err := t.q.CopyBulkRows(ctx, each(rows, func(r console.BulkInput) gen.CopyBulkRowsParams {
 		return gen.CopyBulkRowsParams{
 			Job: job, Line: r.Line, Subject: r.Subject, ObjectID: r.ObjectID, Tenant: r.Tenant, Name: r.Name, Environment: r.Environment, Digest: r.Digest,

@@ -51,6 +51,9 @@ func (t tx) lockBulk(ctx context.Context, kind console.BulkKind, s console.BulkS
 
 // DoBulk implements console.BulkDeeds.
 func (t tx) DoBulk(ctx context.Context, kind console.BulkKind, s console.BulkSpan, terms console.BulkTerms) ([]string, error) {
+	if err := t.q.PlanChecksOnce(ctx); err != nil {
+		return nil, err
+	}
 	changed, err := t.doBulk(ctx, kind, s, terms)
 	if err != nil || len(changed) == 0 {
 		return nil, err

@@ -108,6 +108,9 @@ func orEpoch(at *time.Time) time.Time {
 
 // AddKeySources implements console.KeyUseIntake.
 func (t tx) AddKeySources(ctx context.Context, sources []console.KeySource) error {
+	if err := t.q.PlanChecksOnce(ctx); err != nil {
+		return err
+	}
 	n := len(sources)
 	p := gen.AddKeySourcesParams{
 		FirstSeens: make([]time.Time, n), LastSeens: make([]time.Time, n), UsedAts: make([]time.Time, n), RefusedAts: make([]time.Time, n),

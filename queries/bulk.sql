@@ -38,6 +38,11 @@ WHERE num = (
   ORDER BY b.lease_until NULLS FIRST, b.num LIMIT 1 FOR UPDATE SKIP LOCKED
 ) RETURNING *;
 
+-- name: PlanChecksOnce :exec
+-- For the rest of the transaction. The console's connections plan each statement for its values; so they
+-- would also plan what a foreign key asks, anew for each row, which takes more time than all else about it.
+SELECT set_config('plan_cache_mode', 'auto', true);
+
 -- name: CopyBulkRows :copyfrom
 INSERT INTO bulk_rows (job, line, subject, object_id, tenant, name, environment, digest, scopes, expires_at, plan, time_zone, note)
 VALUES (@job, @line, @subject, @object_id, @tenant, @name, @environment, @digest, @scopes, @expires_at, @plan, @time_zone, @note);

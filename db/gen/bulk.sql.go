@@ -1299,6 +1299,17 @@ func (q *Queries) MarkTenantImports(ctx context.Context, arg MarkTenantImportsPa
 	return err
 }
 
+const planChecksOnce = `-- name: PlanChecksOnce :exec
+SELECT set_config('plan_cache_mode', 'auto', true)
+`
+
+// For the rest of the transaction. The console's connections plan each statement for its values; so they
+// would also plan what a foreign key asks, anew for each row, which takes more time than all else about it.
+func (q *Queries) PlanChecksOnce(ctx context.Context) error {
+	_, err := q.db.Exec(ctx, planChecksOnce)
+	return err
+}
+
 const revokeBulkKeys = `-- name: RevokeBulkKeys :many
 UPDATE key_versions v SET state = 'revoked', resume_state = NULL, seq = v.seq + 1, revoked_at = $1::timestamptz, revoke_reason = $2::text, ended_at = $1::timestamptz
 FROM bulk_rows r
