@@ -18,7 +18,7 @@ func withoutFree(t *testing.T) string {
 	return lawDocument[:from] + lawDocument[to:]
 }
 
-func TestPublish_PlanInUseIsNotDroppedAndSaysWhoIsOnIt(t *testing.T) {
+func TestPublish_R054_PlanInUseIsNotDroppedAndSaysWhoIsOnIt(t *testing.T) {
 	t.Parallel()
 	e, _, first := lawful(t)
 	publish := func() (string, error) {

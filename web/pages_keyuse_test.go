@@ -84,7 +84,7 @@ func TestKeys_ShowsFilterAndKeepTheirChoice(t *testing.T) {
 	}
 }
 
-func TestActs_PendingIsToldUntilEveryGatewayHasIt(t *testing.T) {
+func TestActs_R053_PendingIsToldUntilEveryGatewayHasIt(t *testing.T) {
 	t.Parallel()
 	w, _, kid, _ := withKey(t)
 	waitFor(t, func() bool { return w.Web.Fleet.Health(t.Context()).InSync == 3 })

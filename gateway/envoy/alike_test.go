@@ -117,7 +117,7 @@ func (f *fixture) counts() []string {
 
 // The doors differ in how they ask and in nothing else: the same trace gets the
 // same decisions, fields and bodies, byte for byte, and is counted the same.
-func TestDoors_I21_EnvoysServicesAnswerAsTheHTTPDoors(t *testing.T) {
+func TestDoors_I21_R069_EnvoysServicesAnswerAsTheHTTPDoors(t *testing.T) {
 	t.Parallel()
 	check, authz, limits := newFixture(t), newFixture(t), newFixture(t)
 	keys := []string{"", "no key at all", check.tenant("ten_a"), check.tenant("ten_b")}

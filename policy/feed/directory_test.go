@@ -156,7 +156,7 @@ func TestDirectory_MisshapenIDsAreUnknownWithoutAQuestion(t *testing.T) {
 	}
 }
 
-func TestDirectory_RevocationIsFollowedOnBellAndPoll(t *testing.T) {
+func TestDirectory_R053_RevocationIsFollowedOnBellAndPoll(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		poll time.Duration
