@@ -60,7 +60,21 @@ func decodeHeartbeat(id string, get *redis.StringCmd) (policy.Heartbeat, error) 
 	if h.ID != id {
 		return policy.Heartbeat{}, fmt.Errorf("heartbeat of %q", h.ID)
 	}
+	if !printable(h.ID) || !printable(h.Boot) {
+		return policy.Heartbeat{}, fmt.Errorf("heartbeat of %.70q, boot %.70q: no name", h.ID, h.Boot)
+	}
 	return h, nil
+}
+
+// printable reports whether a name of a replica or a run can be one: databases
+// refuse to keep some characters, and with them whatever is kept at the same time.
+func printable(name string) bool {
+	for i := range len(name) {
+		if name[i] < ' ' || name[i] > '~' {
+			return false
+		}
+	}
+	return len(name) <= maxReplicaID
 }
 
 // isReply reports whether Redis itself answered with an error (also "nil"), as
