@@ -57,10 +57,11 @@ func untold(runs []KeyUseRun, health Health, now time.Time) (out []KeyUseRun) {
 		if r.Started.IsZero() || len(runs) == 0 || told[[2]string{r.ID, r.Boot}] || told[[2]string{r.ID, silent.Boot}] {
 			continue
 		}
-		silent.Missing = &UseGap{Replica: r.ID, From: startedAt(r), To: heard[r.ID]}
-		if silent.Missing.From.After(silent.Missing.To) {
-			silent.Missing.From = silent.Missing.To
+		from := later(startedAt(r), now.Add(-keyHoursKept))
+		if from.After(heard[r.ID]) {
+			from = heard[r.ID]
 		}
+		silent.Missing = &UseGap{Replica: r.ID, From: from, To: heard[r.ID]}
 		out = append(out, silent)
 	}
 	for name, r := range newest {
