@@ -158,8 +158,20 @@ func (a *API) readiness(ctx context.Context, in *DraftPath) (*readinessOut, erro
 	return &readinessOut{ETag: quoted(r.Draft.ETag), Body: readinessOf(r)}, nil
 }
 
+// hasDraft is the error of a draft that there is not. One that was published keeps
+// what was said and tried.
+func (a *API) hasDraft(ctx context.Context, id string) error {
+	if _, err := a.Policies.GetDraft(ctx, id); console.IsNotFound(err) {
+		return err
+	}
+	return nil
+}
+
 func (a *API) listComments(ctx context.Context, in *DraftPath) (*Body[List[Comment]], error) {
 	items, err := a.Policies.Comments(ctx, in.Draft)
+	if err == nil && len(items) == 0 {
+		err = a.hasDraft(ctx, in.Draft)
+	}
 	if err != nil {
 		return nil, err
 	}

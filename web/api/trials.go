@@ -226,6 +226,9 @@ func (a *API) tried(ctx context.Context, w WaitingDone, begin func() (console.Tr
 
 func (a *API) listTrials(ctx context.Context, in *DraftPath) (*Body[List[Trial]], error) {
 	items, err := a.Policies.Trials(ctx, in.Draft)
+	if err == nil && len(items) == 0 {
+		err = a.hasDraft(ctx, in.Draft)
+	}
 	if err != nil {
 		return nil, err
 	}
