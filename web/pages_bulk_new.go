@@ -35,7 +35,7 @@ func (c chosen) words() string {
 func (s *Server) bulkNew(w http.ResponseWriter, r *http.Request) error {
 	q := r.URL.Query()
 	f := form.Query(r, "kind", "plan")
-	f.Value["token"], f.Value["format"], f.Value["unused_days"] = newToken(), "csv", "90"
+	f.Value["token"], f.Value["format"], f.Value["unused_days"] = form.NewToken(), "csv", "90"
 	return s.bulkForm(w, r, http.StatusOK, f, chosen{q["tenants[]"], q["kids[]"]})
 }
 
@@ -82,7 +82,7 @@ func (s *Server) bulkCreate(w http.ResponseWriter, r *http.Request) error {
 	} else {
 		in.Selection = bulkSelection(f, rows)
 	}
-	if !tokenPattern.MatchString(in.IdempotencyKey) {
+	if !form.IsToken(in.IdempotencyKey) {
 		return &console.Error{Code: console.CodeInvalid, Public: "This form is incomplete. Open it again and send it from there."}
 	}
 	var job console.BulkJob
@@ -158,6 +158,9 @@ func bulkInput(r *http.Request) (*form.Form, chosen, *multipart.Part, error) {
 		text, err := io.ReadAll(io.LimitReader(part, bulkField+1))
 		if err != nil || len(text) > bulkField {
 			return nil, chosen{}, nil, bad(fmt.Errorf("field %q: %d bytes, %w", part.FormName(), len(text), err))
+		}
+		if _, twice := f.Value[part.FormName()]; twice {
+			return nil, chosen{}, nil, bad(fmt.Errorf("field %q is there twice", part.FormName()))
 		}
 		if slices.Contains(fields, part.FormName()) {
 			f.Value[part.FormName()] = strings.ToValidUTF8(string(text), "\uFFFD")

@@ -15,7 +15,7 @@ import (
 )
 
 func (s *Server) credentialNew(w http.ResponseWriter, r *http.Request) error {
-	return s.credentialForm(w, r, http.StatusOK, form.New(map[string]string{"environment": "live", "token": newToken()}))
+	return s.credentialForm(w, r, http.StatusOK, form.New(map[string]string{"environment": "live", "token": form.NewToken()}))
 }
 
 func (s *Server) credentialForm(w http.ResponseWriter, r *http.Request, status int, f *form.Form) error {

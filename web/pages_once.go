@@ -1,14 +1,9 @@
 package web
 
 import (
-	"crypto/rand"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"regexp"
-	"strings"
 
 	"github.com/headgate/headgate/console"
 	"github.com/headgate/headgate/internal/form"
@@ -18,11 +13,6 @@ import (
 // A form that makes something carries a token that is made when the form is
 // shown. The first submission claims it; a repeat (a double click, a reload of
 // the answer) makes nothing and is told what the first one made, never its secret.
-
-var tokenPattern = regexp.MustCompile(`^[A-Za-z0-9]{16,64}$`)
-
-// newToken is the token of a form that is shown for the first time.
-func newToken() string { return rand.Text() }
 
 // made is what a claimed form made, kept for repeats. It never holds a secret.
 type made struct {
@@ -41,16 +31,12 @@ type once struct {
 // claim takes the form's token for scope. When the submission is a repeat it
 // answers it (409) and returns false; so it does when the form has no token.
 func (s *Server) claim(w http.ResponseWriter, r *http.Request, scope string, f *form.Form, fields ...string) (once, bool, error) {
-	o := once{s: s, actor: actor(r), scope: scope, token: f.Get("token")}
-	if !tokenPattern.MatchString(o.token) {
+	token, sum, ok := f.Claim(r, scope, fields...)
+	o := once{s: s, actor: actor(r), scope: scope, token: token}
+	if !ok {
 		return o, false, &console.Error{Code: console.CodeInvalid, Public: "This form is incomplete. Open it again and send it from there."}
 	}
-	parts := []string{scope, r.URL.Path}
-	for _, name := range fields {
-		parts = append(parts, f.Get(name))
-	}
-	sum := sha256.Sum256([]byte(strings.Join(parts, "\x00")))
-	fresh, earlier, err := s.Idempotency.Claim(r.Context(), o.actor, scope, o.token, hex.EncodeToString(sum[:]))
+	fresh, earlier, err := s.Idempotency.Claim(r.Context(), o.actor, scope, token, sum)
 	if err != nil || fresh {
 		return o, fresh, err
 	}

@@ -70,7 +70,7 @@ func (s *Server) rotationRow(rot console.Rotation) views.RotationRow {
 }
 
 func (s *Server) rotationNew(w http.ResponseWriter, r *http.Request) error {
-	return s.rotationForm(w, r, http.StatusOK, form.New(map[string]string{"overlap": defaultOverlap, "token": newToken()}))
+	return s.rotationForm(w, r, http.StatusOK, form.New(map[string]string{"overlap": defaultOverlap, "token": form.NewToken()}))
 }
 
 func (s *Server) rotationForm(w http.ResponseWriter, r *http.Request, status int, f *form.Form) error {

@@ -108,7 +108,7 @@ func (s *Server) tenantRow(now time.Time, t console.Tenant) views.TenantRow {
 }
 
 func (s *Server) tenantNew(w http.ResponseWriter, r *http.Request) error {
-	f := form.New(map[string]string{"time_zone": "UTC", "token": newToken()})
+	f := form.New(map[string]string{"time_zone": "UTC", "token": form.NewToken()})
 	return s.tenantForm(w, r, http.StatusOK, f, nil)
 }
 

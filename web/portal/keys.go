@@ -156,7 +156,7 @@ func (s *Server) keyPageWith(w http.ResponseWriter, r *http.Request, v *visit, s
 }
 
 func (s *Server) keyNew(w http.ResponseWriter, r *http.Request, v *visit) error {
-	return s.keyForm(w, r, v, http.StatusOK, form.New(map[string]string{"environment": "live", "token": newToken()}))
+	return s.keyForm(w, r, v, http.StatusOK, form.New(map[string]string{"environment": "live", "token": form.NewToken()}))
 }
 
 func (s *Server) keyForm(w http.ResponseWriter, r *http.Request, v *visit, status int, f *form.Form) error {

@@ -1,12 +1,7 @@
 package portal
 
 import (
-	"crypto/rand"
-	"crypto/sha256"
-	"encoding/hex"
 	"net/http"
-	"regexp"
-	"strings"
 
 	"github.com/headgate/headgate/console"
 	"github.com/headgate/headgate/internal/form"
@@ -15,22 +10,13 @@ import (
 // A form that makes a key carries a token that is made when the form is shown.
 // The first submission claims it; a repeat makes nothing and shows no secret.
 
-var tokenPattern = regexp.MustCompile(`^[A-Za-z0-9]{16,64}$`)
-
-func newToken() string { return rand.Text() }
-
 // claim takes the form's token; it is an error when it is missing or taken.
 func (s *Server) claim(r *http.Request, v *visit, scope string, f *form.Form, fields ...string) error {
-	token := f.Get("token")
-	if !tokenPattern.MatchString(token) {
+	token, sum, ok := f.Claim(r, scope, fields...)
+	if !ok {
 		return &console.Error{Code: console.CodeInvalid, Public: "This form is incomplete. Open it again and send it from there."}
 	}
-	parts := []string{scope, r.URL.Path}
-	for _, name := range fields {
-		parts = append(parts, f.Get(name))
-	}
-	sum := sha256.Sum256([]byte(strings.Join(parts, "\x00")))
-	fresh, _, err := s.Idempotency.Claim(r.Context(), v.actor, scope, token, hex.EncodeToString(sum[:]))
+	fresh, _, err := s.Idempotency.Claim(r.Context(), v.actor, scope, token, sum)
 	if err != nil || fresh {
 		return err
 	}

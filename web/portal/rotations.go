@@ -15,7 +15,7 @@ import (
 )
 
 func (s *Server) rotationNew(w http.ResponseWriter, r *http.Request, v *visit) error {
-	return s.rotationForm(w, r, v, http.StatusOK, form.New(map[string]string{"overlap": "168h", "token": newToken()}))
+	return s.rotationForm(w, r, v, http.StatusOK, form.New(map[string]string{"overlap": "168h", "token": form.NewToken()}))
 }
 
 func (s *Server) rotationForm(w http.ResponseWriter, r *http.Request, v *visit, status int, f *form.Form) error {
