@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/headgate/headgate/console"
 )
@@ -34,6 +35,7 @@ func TestPublish_R054_PlanInUseIsNotDroppedAndSaysWhoIsOnIt(t *testing.T) {
 	}
 	var last console.Tenant
 	for i := range 4 {
+		e.clock.add(time.Second) // the newest are named
 		last = e.tenant(t, fmt.Sprintf("Tenant %d", i))
 	}
 	text, _ = publish()
