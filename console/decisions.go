@@ -55,23 +55,8 @@ func NewDecisions(d Deps, keep DecisionRetention) *Decisions {
 // Run moves batches from the feed into the database until ctx ends, and drops the
 // oldest. Several consoles may run it: each batch is kept once.
 func (s *Decisions) Run(ctx context.Context) error {
-	var swept time.Time
-	down := false
-	for {
-		err := s.Collect(ctx)
-		if now := s.d.now(); err == nil && now.Sub(swept) > sweepEvery {
-			if err = s.Sweep(ctx); err == nil {
-				swept = now
-			}
-		}
-		if err != nil && ctx.Err() == nil && !down {
-			s.d.Log.WarnContext(ctx, "the decision log does not grow", "error", err)
-		}
-		down = err != nil
-		if !pause(ctx, decisionsEvery) {
-			return nil
-		}
-	}
+	s.d.repeat(ctx, decisionsEvery, "the decision log does not grow", s.d.andSweep(s.Collect, s.Sweep))
+	return nil
 }
 
 // Collect takes over everything that the feed has. It does nothing where the feed

@@ -74,17 +74,8 @@ func NewEffects(d Deps, fleet *Fleet, traffic AllTraffic) *Effects {
 // Run notes until ctx ends. It may run in one console of a database at a time;
 // Relay.While sees to that.
 func (s *Effects) Run(ctx context.Context) error {
-	down := false
-	for {
-		err := s.Note(ctx)
-		if err != nil && !down && ctx.Err() == nil {
-			s.d.Log.WarnContext(ctx, "what becomes of versions is not noted", "error", err)
-		}
-		down = err != nil
-		if !pause(ctx, effectsEvery) {
-			return nil
-		}
-	}
+	s.d.repeat(ctx, effectsEvery, "what becomes of versions is not noted", s.Note)
+	return nil
 }
 
 // Note looks once at what is due.

@@ -246,6 +246,41 @@ func (s *Fleet) converged(ctx context.Context, applied func(Replica) (bool, *pol
 	return c, nil
 }
 
+// repeat does something every so often until ctx ends; that it fails is one line in
+// the log, until it works again.
+func (d Deps) repeat(ctx context.Context, every time.Duration, problem string, do func(context.Context) error) {
+	down := false
+	for {
+		err := do(ctx)
+		if err != nil && ctx.Err() == nil && !down {
+			d.Log.WarnContext(ctx, problem, "error", err)
+		}
+		down = err != nil
+		if !pause(ctx, every) {
+			return
+		}
+	}
+}
+
+// andSweep does something and, now and then after it succeeded, sweeps.
+func (d Deps) andSweep(do, sweep func(context.Context) error) func(context.Context) error {
+	var swept time.Time
+	return func(ctx context.Context) error {
+		if err := do(ctx); err != nil {
+			return err
+		}
+		now := d.now()
+		if now.Sub(swept) <= sweepEvery {
+			return nil
+		}
+		err := sweep(ctx)
+		if err == nil {
+			swept = now
+		}
+		return err
+	}
+}
+
 // pause waits for d; false when ctx ended first.
 func pause(ctx context.Context, d time.Duration) bool {
 	t := time.NewTimer(d)

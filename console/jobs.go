@@ -30,10 +30,10 @@ func (j *Jobs) Run(ctx context.Context) error {
 	schedules := make(chan struct{})
 	go func() {
 		defer close(schedules)
-		j.repeat(ctx, "schedules are not carried out", j.policies.RunSchedules)
+		j.d.repeat(ctx, jobsEvery, "schedules are not carried out", j.policies.RunSchedules)
 	}()
 	var swept time.Time
-	j.repeat(ctx, "periodic jobs do not work", func(ctx context.Context) error {
+	j.d.repeat(ctx, jobsEvery, "periodic jobs do not work", func(ctx context.Context) error {
 		err := j.Expire(ctx)
 		if err == nil {
 			err = j.overrides.Expire(ctx)
@@ -47,22 +47,6 @@ func (j *Jobs) Run(ctx context.Context) error {
 	})
 	<-schedules
 	return nil
-}
-
-// repeat does something each second until ctx ends; that it fails is one line
-// in the log, until it works again.
-func (j *Jobs) repeat(ctx context.Context, problem string, do func(context.Context) error) {
-	down := false
-	for {
-		err := do(ctx)
-		if err != nil && ctx.Err() == nil && !down {
-			j.d.Log.WarnContext(ctx, problem, "error", err)
-		}
-		down = err != nil
-		if !pause(ctx, jobsEvery) {
-			return
-		}
-	}
 }
 
 // Expire finalises versions and rotations whose time has run out, each

@@ -63,23 +63,8 @@ func NewKeyUses(d Deps, fleet *Fleet, keep KeyUseRetention) *KeyUses {
 // Run takes over what gateways tell until ctx ends, and forgets what is old. Several
 // consoles may run it: each batch is counted once.
 func (s *KeyUses) Run(ctx context.Context) error {
-	var swept time.Time
-	down := false
-	for {
-		err := s.Collect(ctx)
-		if now := s.d.now(); err == nil && now.Sub(swept) > sweepEvery {
-			if err = s.Sweep(ctx); err == nil {
-				swept = now
-			}
-		}
-		if err != nil && ctx.Err() == nil && !down {
-			s.d.Log.WarnContext(ctx, "it is not learnt who uses keys", "error", err)
-		}
-		down = err != nil
-		if !pause(ctx, keyUseEvery) {
-			return nil
-		}
-	}
+	s.d.repeat(ctx, keyUseEvery, "it is not learnt who uses keys", s.d.andSweep(s.Collect, s.Sweep))
+	return nil
 }
 
 // Sweep forgets sources and counts that are older than is to be kept, and keeps

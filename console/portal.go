@@ -108,20 +108,8 @@ func (s *Portal) Keys(ctx context.Context, actor Actor) (out PortalKeys, err err
 			return PortalKeys{}, err
 		}
 	}
-	out.Rules, err = s.rules(ctx, actor.TenantID)
+	out.Rules, err = s.d.rulesFor(ctx, actor.TenantID)
 	return out, err
-}
-
-func (s *Portal) rules(ctx context.Context, tenantID string) (r PortalRules, err error) {
-	err = s.d.Store.Read(ctx, func(tx Tx) error {
-		t, err := tx.Tenant(ctx, tenantID)
-		if err != nil {
-			return err
-		}
-		r, err = portalRules(ctx, tx, t)
-		return err
-	})
-	return r, err
 }
 
 // PortalKey is one key version with who used it.
@@ -233,7 +221,7 @@ func (s *Portal) rotating(ctx context.Context, actor Actor, id string) (Rotation
 	if err != nil {
 		return Rotation{}, PortalRules{}, err
 	}
-	rules, err := s.rules(ctx, actor.TenantID)
+	rules, err := s.d.rulesFor(ctx, actor.TenantID)
 	if err == nil && !rules.MayRotate {
 		err = s.mayNot("rotate keys")
 	}
@@ -299,7 +287,7 @@ func (s *Portal) People(ctx context.Context, actor Actor) (out PortalPeopleList,
 		return err
 	})
 	if err == nil {
-		out.Rules, err = s.rules(ctx, actor.TenantID)
+		out.Rules, err = s.d.rulesFor(ctx, actor.TenantID)
 	}
 	return out, err
 }
@@ -311,7 +299,7 @@ func (s *Portal) Asks(ctx context.Context, actor Actor) (out []Ask, rules Portal
 		return err
 	})
 	if err == nil {
-		rules, err = s.rules(ctx, actor.TenantID)
+		rules, err = s.d.rulesFor(ctx, actor.TenantID)
 	}
 	return out, rules, err
 }

@@ -81,8 +81,12 @@ func (s *Members) Rules(ctx context.Context) (out []ScopedRules, err error) {
 }
 
 // RulesFor are the rules that hold for a tenant.
-func (s *Members) RulesFor(ctx context.Context, tenantID string) (r PortalRules, err error) {
-	err = s.d.Store.Read(ctx, func(tx Tx) error {
+func (s *Members) RulesFor(ctx context.Context, tenantID string) (PortalRules, error) {
+	return s.d.rulesFor(ctx, tenantID)
+}
+
+func (d Deps) rulesFor(ctx context.Context, tenantID string) (r PortalRules, err error) {
+	err = d.Store.Read(ctx, func(tx Tx) error {
 		t, err := tx.Tenant(ctx, tenantID)
 		if err != nil {
 			return err

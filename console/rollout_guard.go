@@ -32,17 +32,8 @@ type tallied struct {
 // harms, and promotes one that has held for long enough when its plan says so.
 // It must not run twice at a time over one database; Relay.While sees to that.
 func (s *Rollouts) Run(ctx context.Context) error {
-	down := false
-	for {
-		err := s.Guard(ctx)
-		if err != nil && !down && ctx.Err() == nil {
-			s.d.Log.WarnContext(ctx, "the canary is not watched", "error", err)
-		}
-		down = err != nil
-		if !pause(ctx, guardEvery) {
-			return nil
-		}
-	}
+	s.d.repeat(ctx, guardEvery, "the canary is not watched", s.Guard)
+	return nil
 }
 
 // Guard looks at the canary that runs once, and ends it when it has to. An error
