@@ -76,7 +76,7 @@ type Evidence struct {
 	Since    time.Time        // from when on sources are told
 	Sources  []SourceEvidence // those that keep it from being ready first
 	Age      UseAge
-	OldLast  *time.Time    // when the old version was accepted last; nil: not since Since
+	OldLast  *time.Time    // when the old version was presented last, accepted or not; nil: not since Since
 	Quiet    time.Duration // for how long the old version has been silent, as far as is known
 	Needed   time.Duration // how long it has to be
 	Ready    bool
@@ -103,7 +103,7 @@ func (e Evidence) Stragglers() []SourceEvidence {
 type RatedRotation struct {
 	Rotation
 	Shown   RotationShown
-	OldLast *time.Time // when the old version was accepted last; nil: not known to be used
+	OldLast *time.Time // when the old version was presented last, accepted or not; nil: not known to be used
 	WhyNot  string     // why it is not ready, in words
 
 	section rune // of the list
