@@ -52,7 +52,7 @@ func (s *Server) putRoutes(r *http.Request, p *views.RouteListProps, c *policy.C
 	if n, err := strconv.Atoi(page.After); err == nil && n > 0 {
 		start = n
 	}
-	totals, matching, since := s.routeTotals(), 0, recent.Seconds()
+	totals, matching, since := s.routeTotals(), 0, s.reportedSeconds(recent)
 	live := s.Activity.Live()
 	times, told, met := live.RouteTimes(), live.DetailKnown(), s.metRoutes()
 	for i, rt := range c.Routes {
@@ -99,6 +99,18 @@ func (s *Server) routeTotals() map[string]usage.RouteTotals {
 		out[t.Route] = t
 	}
 	return out
+}
+
+// reportedSeconds is how much of a range that ends now was reported: a rate over all
+// of it would be too low right after a start.
+func (s *Server) reportedSeconds(length time.Duration) float64 {
+	now, seconds := s.Now(), 0.0
+	for _, p := range s.Activity.Live().Totals(now.Add(-length), now, minuteStep) {
+		if p.Reported {
+			seconds += minuteStep.Seconds()
+		}
+	}
+	return min(max(seconds, minuteStep.Seconds()), length.Seconds())
 }
 
 // metRoutes are those that were asked for in the last minute.

@@ -102,7 +102,7 @@ func nameFor(d *policy.Document, method, template string) string {
 func (s *Server) routeNew(w http.ResponseWriter, r *http.Request) error {
 	q := r.URL.Query()
 	method, path := usage.PathMethod(q.Get("method")), q.Get("path")
-	f := form.New(map[string]string{})
+	f := form.New(map[string]string{"draft": views.NewDraft})
 	if path != "" {
 		template := usage.PathTemplate(path)
 		doc, err := s.newest(r.Context())

@@ -85,7 +85,7 @@ func TestRoutes_DecidingTimesAreKnownUnknownOrNone(t *testing.T) {
 	w, viewer := inForce(t)
 	tell(w, 1, usage.Detail{Times: []usage.TimeRow{{Route: "login", Buckets: []int64{60, 0, 38, 0, 0, 2}}, {Route: "mine", Buckets: []int64{14: 3}}}})
 	text := viewer.Get("/routes?q=login").Text
-	for _, want := range []string{"p99 <b>≤ 2.5 ms</b>", "p50 ≤ 0.05 ms", "10 %"} {
+	for _, want := range []string{"p99 <b>≤ 2.50 ms</b>", "p50 ≤ 0.05 ms", "10 %"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the page lacks %q", want)
 		}
