@@ -131,12 +131,12 @@ type SecretProps struct {
 	TenantName  string
 	Credential  string
 	Environment string
-	Converged   string // "accepted on 3 of 3 gateways after 0.1 s"
-	ConvergedOK bool
-	GatewayURL  string // a gateway for the example; empty leaves a placeholder
-	HeaderName  string // "Authorization"
-	HeaderValue string // with the key: "Bearer hg_live_…"
-	Next        string // address to go on to
+	Converged   string      // "accepted on 3 of 3 gateways after 0.1 s"
+	Pending     *ui.Pending // while it does not hold on every gateway; then instead of Converged
+	GatewayURL  string      // a gateway for the example; empty leaves a placeholder
+	HeaderName  string      // "Authorization"
+	HeaderValue string      // with the key: "Bearer hg_live_…"
+	Next        string      // address to go on to
 	NextLabel   string
 	Overlap     string // words about the old key, in a rotation
 }

@@ -15,6 +15,7 @@ type TenantMembersProps struct {
 	Link    string // of an invitation just made, shown once
 	LinkFor string
 	Rules   string // what the tenant may do by itself, in words
+	Portal  string // the address of the members' own pages
 }
 
 // MemberRow is a member or an open invitation.

@@ -79,7 +79,8 @@ type PlanUse struct {
 	Quota      string
 	Tenants    string
 	TenantsURL string
-	Gone       bool // tenants are on it and the policy lacks it
+	MoveURL    string // of the job that moves its tenants to another plan; empty when that is not to be done
+	Gone       bool   // tenants are on it and the policy lacks it
 }
 
 // ReviewsProps is what waits for somebody else.

@@ -91,8 +91,11 @@ func keyPages() map[string]templ.Component {
 	keyFailed := keyPage()
 	keyFailed.Act, keyFailed.Problem, keyFailed.Reason = "revoke", "Choose a reason.", ""
 	secret := views.SecretProps{Frame: frame("Key issued", "/tenants/ten_a/keys", good), Title: "Key issued", Secret: "hg_live_0123456789AB_abcdefghijklmnopqrstuvwxyz0123450mwVJp", KID: "0123456789AB", TenantName: hostile, Credential: hostile, Environment: "live",
-		Converged: "accepted on 3 of 3 gateways after 0.1 s", ConvergedOK: true, HeaderName: "Authorization", HeaderValue: "Bearer hg_live_0123456789AB_abcdefghijklmnopqrstuvwxyz0123450mwVJp", Next: ui.TenantURL("ten_a", "keys"), NextLabel: "I have copied it", Overlap: "The old key works until 2026-12-07."}
+		Converged: "accepted on 3 of 3 gateways after 0.1 s", HeaderName: "Authorization", HeaderValue: "Bearer hg_live_0123456789AB_abcdefghijklmnopqrstuvwxyz0123450mwVJp", Next: ui.TenantURL("ten_a", "keys"), NextLabel: "I have copied it", Overlap: "The old key works until 2026-12-07."}
+	slow := secret
+	slow.Pending = &ui.Pending{Text: "The new key: accepted on 1 of 3 gateways so far; the others follow as they hear of it.", Poll: ui.ChangeLiveURL(7, "issue")}
 	return map[string]templ.Component{
+		"secret-slow":       views.Secret(slow),
 		"keys-full":         views.KeyList(views.KeyListProps{Frame: frame("Keys", "/keys", good), Now: noon, Rows: keys(hostile), Pager: pager()}),
 		"keys-empty":        views.KeyList(views.KeyListProps{Frame: frame("Keys", "/keys", good), Now: noon}),
 		"key":               views.KeyPage(keyPage()),
@@ -114,7 +117,7 @@ func rotationPages() map[string]templ.Component {
 	good := goodFacts()
 	rot := rotation("overlap")
 	rotPage := views.RotationPageProps{Frame: frame("Rotation", "/rotations/rot_1", good), Now: noon, Rotation: rot, Masked: "hg_live_ZZ23456789AB_…", NewMasked: "hg_live_0123456789AB_…", Extended: 1, CanAct: true, Extends: options(), By: "24h",
-		EndEffect: "1 source still use it.", CancelEffect: "Nobody is known to use the new key yet.", Brownouts: []views.BrownoutRow{{Network: "192.0.2.0/24", From: at("11:00:00"), Until: at("11:01:00"), Author: hostile, Reason: hostile}, {From: at("11:10:00"), Until: at("11:11:00"), Stopped: at("11:10:20")}},
+		EndEffect: "1 source still uses it.", CancelEffect: "Nobody is known to use the new key yet.", Brownouts: []views.BrownoutRow{{Network: "192.0.2.0/24", From: at("11:00:00"), Until: at("11:01:00"), Author: hostile, Reason: hostile}, {From: at("11:10:00"), Until: at("11:11:00"), Stopped: at("11:10:20")}},
 		Live: views.RotationLiveProps{Now: noon, Poll: ui.RotationLiveURL("rot_1"), State: "overdue", Left: "7 h left", Running: true, WhyNot: hostile, ReadyAt: noon.Add(time.Hour), UseAge: "use known up to 12 s ago", Lines: []string{"Both keys are accepted and share the tenant's limits."},
 			BrownURL: ui.RotationURL("rot_1", "brownout"), StopURL: ui.RotationURL("rot_1", "brownout/stop"), Brownout: &views.BrownoutRow{Network: "192.0.2.0/24", Left: "42 s", Refused: "17"},
 			Sources: []views.RotationSource{{Network: "192.0.2.0/24", Brown: "192.0.2.0/24", Agent: hostile, Stand: "warn", Word: "uses the old key", OldRequests: "12", OldRefused: "17", NewRequests: "0", OldLast: at("11:59:00")}, {Network: "all others", Stand: "ok", Word: "has switched", OldRequests: "3", NewRequests: "9", OldLast: at("09:00:00"), NewLast: at("11:59:00")}}}}

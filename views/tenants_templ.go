@@ -958,7 +958,7 @@ func tenantHead(p TenantHeadProps) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = ui.State(stateKind(p.State), p.State).Render(ctx, templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = ui.PendingState(p.Frame.Pending, stateKind(p.State), p.State).Render(ctx, templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}

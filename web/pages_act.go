@@ -67,6 +67,7 @@ func namedActs() map[string]namedAct {
 		"suspend": {"Suspended", "suspending", "refused", "suspended"},
 		"resume":  {"Resumed", "", "accepted", ""},
 		"delete":  {"Deleted", "deleting", "refused", "deleted"},
+		"issue":   {"The new key", "", "accepted", ""},
 		"end":     {"The old key is ended", "", "refused", ""},
 		"extend":  {"Extended", "", "known", ""},
 		"cancel":  {"Cancelled, the new key is revoked", "", "refused", ""},

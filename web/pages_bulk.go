@@ -20,7 +20,7 @@ type bulkWords struct{ title, text, undo, columns string }
 func bulkKindWords(k console.BulkKind) bulkWords {
 	switch k {
 	case console.BulkImportTenants:
-		return bulkWords{"Import tenants", "Makes a tenant of each row.", "Each row made a tenant, listed below; delete those that should not be.",
+		return bulkWords{"Import tenants", "Makes a tenant of each row.", "Each row that is done made a tenant; delete those that should not be.",
 			"Columns: name, plan, and if wanted external_id, time_zone."}
 	case console.BulkImportKeys:
 		return bulkWords{"Import keys", "Makes keys that exist elsewhere known by their SHA-256, so that they go on working. No secret is read.",
@@ -64,10 +64,10 @@ func (s *Server) bulkList(w http.ResponseWriter, r *http.Request) error {
 func bulkSentence(j console.BulkJob) string {
 	rest := ""
 	if j.WouldSkip > 0 {
-		rest += "; " + ui.Int(j.WouldSkip) + " are so already"
+		rest += "; " + ui.Int(j.WouldSkip) + many(j.WouldSkip, " is", " are") + " so already"
 	}
 	if j.Bad > 0 {
-		rest += "; " + ui.Int(j.Bad) + " have a problem and are left out"
+		rest += "; " + ui.Int(j.Bad) + many(j.Bad, " has a problem and is", " have a problem and are") + " left out"
 	}
 	switch j.State {
 	case console.BulkChecking:
@@ -159,7 +159,11 @@ func (s *Server) bulkLive(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return s.render(w, r, http.StatusOK, views.BulkLive(s.bulkLiveProps(r, j)))
+	p := s.bulkLiveProps(r, j)
+	if p.Poll == "" { // it came to rest: its rows and their numbers are others now
+		w.Header().Set("HX-Refresh", "true")
+	}
+	return s.render(w, r, http.StatusOK, views.BulkLive(p))
 }
 
 func (s *Server) bulkLiveProps(r *http.Request, j console.BulkJob) views.BulkLiveProps {

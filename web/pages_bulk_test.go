@@ -60,9 +60,13 @@ func TestBulk_ImportIsCheckedThenStarted(t *testing.T) {
 		t.Errorf("a second sending made another job: %s", again.Header.Get("Location"))
 	}
 	worked(t, c, page, "Nothing is done yet")
-	wants(t, c.Get(page), http.StatusOK, "2 of 3 rows would change something", "1 have a problem and are left out", "Nothing is done yet", "customers.csv", "moving in", page+"/start")
+	wants(t, c.Get(page), http.StatusOK, "2 of 3 rows would change something", "1 has a problem and is left out", "Nothing is done yet", "customers.csv", "moving in", page+"/start")
 	wants(t, c.Get(page+"?outcome=bad"), http.StatusOK, "left out", "Hooli")
-	wants(t, c.Get("/live"+page), http.StatusOK, "ready")
+	live := c.Get("/live" + page)
+	wants(t, live, http.StatusOK, "ready")
+	if live.Header.Get("HX-Refresh") != "true" {
+		t.Error("a job that came to rest leaves its rows as they were before")
+	}
 	if n, err := w.Web.Tenants.Count(t.Context()); err != nil || n != 1 {
 		t.Fatalf("checking made tenants: %d, %v", n, err)
 	}

@@ -55,5 +55,8 @@ func (s *Server) placeOf(r *http.Request, q string) string {
 	if q == "" {
 		return ui.TenantsURL()
 	}
+	if place := s.commanded(r, q); place != "" {
+		return place
+	}
 	return ui.TenantsURL() + "?q=" + url.QueryEscape(q)
 }

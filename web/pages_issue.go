@@ -64,7 +64,12 @@ func (s *Server) credentialIssue(w http.ResponseWriter, r *http.Request) error {
 // holds it.
 func (s *Server) showSecret(w http.ResponseWriter, r *http.Request, secret apikey.Secret, change console.Change, p views.SecretProps) error {
 	p.Frame = s.titled(r, p.Title)
-	p.Converged, p.ConvergedOK = s.converged(r.Context(), change, "accepted")
+	act := namedActs()["issue"]
+	text, ok := s.converged(r.Context(), change, act.verb)
+	if p.Converged = text; !ok {
+		pending := s.pending(r.Context(), change.OutboxID, "issue", act)
+		p.Pending = &pending
+	}
 	p.Secret = secret.Reveal()
 	p.HeaderName, p.HeaderValue = s.credentialHeader(r, p.Secret)
 	p.GatewayURL = s.gatewayURL(r)

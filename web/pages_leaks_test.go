@@ -82,7 +82,9 @@ func TestFind_LeadsToWhatWasTypedAndKeepsSecretsOutOfAddresses(t *testing.T) {
 	w, tenant, kid, secret := withKey(t)
 	c := w.As(t, console.RoleViewer)
 	for q, to := range map[string]string{"acme": "/tenants?q=acme", tenant.ID: "/tenants/" + tenant.ID, kid: "/keys/" + kid, "hg_live_" + kid + "_…": "/keys/" + kid,
-		"v1": "/policy/versions/1", "": "/tenants", "rot_x": "/rotations/rot_x", "ABCDEFGHIJKL": "/tenants?q=ABCDEFGHIJKL"} {
+		"v1": "/policy/versions/1", "": "/tenants", "rot_x": "/rotations/rot_x", "ABCDEFGHIJKL": "/tenants?q=ABCDEFGHIJKL",
+		"Leaked keys": "/leaks", " overrides ": "/overrides", "new  tenant": "/tenants/new", "Boost acme": "/tenants/" + tenant.ID + "/boost", "keys of " + tenant.ID: "/tenants/" + tenant.ID + "/keys",
+		"members of nobody": "/tenants?q=nobody", "boost": "/tenants?q=boost"} {
 		a := c.Post("/find", url.Values{"q": {q}})
 		if a.StatusCode != http.StatusSeeOther || a.Header.Get("Location") != to {
 			t.Errorf("%q leads to %d %q, want %q", q, a.StatusCode, a.Header.Get("Location"), to)

@@ -43,7 +43,7 @@ func TestTenant_LimitsInForceTellQuotasPlacesAndWhatOnlyLooks(t *testing.T) {
 	w, tenant := withEveryPart(t, "free", strings.Replace(everyPart, "lease: 1m30s, mode: shadow", "lease: 1m30s", 1))
 	owner := w.As(t, console.RoleOwner)
 	own := []string{"plan.quota", "100000 a month", "route:report.concurrency", "2 at once"}
-	wants(t, owner.Get("/tenants/"+tenant.ID), http.StatusOK, append(own, "until 2027-01-31T12:00:00.5Z", "then refused", "shared:search", "shadow: refuses nobody")...)
+	wants(t, owner.Get("/tenants/"+tenant.ID), http.StatusOK, append(own, "until 2027-01-31 12:00:00 UTC", "then refused", "shared:search", "shadow: refuses nobody")...)
 	view := owner.Get("/tenants/" + tenant.ID + "/view-as/limits")
 	wants(t, view, http.StatusOK, own...)
 	if strings.Contains(view.Text, "shadow") || strings.Contains(view.Text, "shared:search") {

@@ -50,15 +50,18 @@ func (s *Server) membersPage(w http.ResponseWriter, r *http.Request, status int,
 	if err != nil {
 		return err
 	}
-	p.Head, p.Rules = head, portalRulesText(rules)
+	p.Head, p.Rules, p.Portal = head, portalRulesText(rules), s.public.JoinPath(portal.Base).String()
 	for _, m := range members {
-		p.Rows = append(p.Rows, views.MemberRow{ID: m.ID, Name: m.Label(), Email: m.Email, Role: string(m.Role), Since: at(m.JoinedAt)})
+		p.Rows = append(p.Rows, views.MemberRow{ID: m.ID, Name: m.Label(), Email: m.Email, Role: memberRoleWord(m.Role), Since: at(m.JoinedAt)})
 	}
 	for _, i := range open {
-		p.Rows = append(p.Rows, views.MemberRow{ID: i.ID, Name: i.Email, Role: string(i.Role), Expires: i.ExpiresAt, Invited: true})
+		p.Rows = append(p.Rows, views.MemberRow{ID: i.ID, Name: i.Email, Role: memberRoleWord(i.Role), Expires: i.ExpiresAt, Invited: true})
 	}
 	return s.render(w, r, status, views.TenantMembers(p))
 }
+
+// memberRoleWord is a member's role as the form of invitations names it.
+func memberRoleWord(r console.Role) string { return strings.TrimPrefix(string(r), "tenant-") }
 
 // memberInvite makes an invitation and shows its link in this answer alone.
 func (s *Server) memberInvite(w http.ResponseWriter, r *http.Request) error {

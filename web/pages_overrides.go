@@ -226,7 +226,7 @@ func heldRow(l console.LimitInForce) views.HeldRow {
 		row.Applies = "route " + strings.Join(l.Routes, ", ")
 	}
 	if l.Expires != nil {
-		row.Until = l.Expires.UTC().Format(time.RFC3339Nano)
+		row.Until = ui.Absolute(*l.Expires)
 	}
 	if l.Kind == console.LimitQuota {
 		row.Peak = "–"

@@ -5,6 +5,7 @@ import (
 	"net/url"
 	"slices"
 
+	"github.com/headgate/headgate/console"
 	"github.com/headgate/headgate/views"
 	"github.com/headgate/headgate/views/ui"
 )
@@ -34,6 +35,9 @@ func (s *Server) planList(w http.ResponseWriter, r *http.Request) error {
 	for i, name := range append(names, gone...) {
 		row := views.PlanUse{PlanRow: views.PlanRow{Name: name}, Tenants: ui.Int(counts[name]),
 			TenantsURL: ui.TenantsURL() + "?plan=" + url.QueryEscape(name), Gone: i >= known && in.Compiled != nil}
+		if counts[name] > 0 && can(r, console.BulkChangePlan.Needs()) {
+			row.MoveURL = ui.BulkNewURL(string(console.BulkChangePlan)) + "&plan=" + url.QueryEscape(name)
+		}
 		if i < known {
 			plan := in.Compiled.Document.Plans[name]
 			row.Description, row.Limits = plan.Description, limitRows(plan.Limits)

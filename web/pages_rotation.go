@@ -144,7 +144,7 @@ func endEffect(ev console.Evidence) string {
 	case len(left) == 0:
 		text += "Nobody is known to have used it since the rotation began, but that is not long enough to be sure."
 	default:
-		text += counted(len(left), "source") + " still use it and will be refused, such as " + sourceText(left[0].Network, left[0].Agent) + "."
+		text += counted(len(left), "source") + many(len(left), " still uses", " still use") + " it and will be refused, such as " + sourceText(left[0].Network, left[0].Agent) + "."
 	}
 	return text + " This cannot be undone."
 }
@@ -160,7 +160,7 @@ func cancelEffect(ev console.Evidence) string {
 	text := "The new key is revoked for good and the old one goes on as before. "
 	switch {
 	case n > 0:
-		text += counted(n, "source") + " already use the new key and will be refused."
+		text += counted(n, "source") + many(n, " already uses", " already use") + " the new key and will be refused."
 	case ev.Age.Behind || ev.Age.Through.IsZero():
 		text += "Who already uses the new key is unknown now."
 	default:

@@ -70,6 +70,14 @@ func counted(n int, noun string) string {
 	return fmt.Sprintf("%d %ss", n, noun)
 }
 
+// many is the word for one or for any other number.
+func many[N int | int64](n N, one, others string) string {
+	if n == 1 {
+		return one
+	}
+	return others
+}
+
 func (s *Server) draftDelete(w http.ResponseWriter, r *http.Request) error {
 	f := form.Parse(r, "etag")
 	if err := s.Policies.DeleteDraft(r.Context(), actor(r), chi.URLParam(r, "draft"), f.Get("etag")); err != nil {

@@ -63,7 +63,7 @@ func TestURLs_EscapeWhatTheyAreGiven(t *testing.T) {
 	same(t, ui.TenantURL("../audit", ""), "/tenants/..%2Faudit")
 	same(t, ui.KeyURL("a?b", "revoke"), "/keys/a%3Fb/revoke")
 	same(t, ui.RotationURL("rot_1", ""), "/rotations/rot_1")
-	same(t, ui.ViewAsURL("a/b"), "/t/a%2Fb")
+	same(t, ui.ViewAsURL("a/b"), "/tenants/a%2Fb/view-as")
 	same(t, ui.TenantLiveURL("ten_a", "range=5m"), "/live/tenants/ten_a?range=5m")
 	same(t, ui.GatewaysLiveURL(""), "/live/gateways")
 }

@@ -240,7 +240,8 @@ func (p FrameProps) nav() []navGroup {
 	all := []navGroup{
 		{"Operate", []navEntry{{"Overview", OverviewURL()}, {"Tenants", TenantsURL()}, {"Keys", KeysURL()}, {"Leaked keys", LeaksURL()}, {"Gateways", GatewaysURL()}}},
 		{"Change", []navEntry{{"Policy", PolicyURL()}, {"Drafts", DraftsURL()}, {"Reviews", ReviewsURL()}, {"Versions", VersionsURL()}, {"Routes", RoutesURL("")}, {"Plans", PlansURL()}, {"Overrides", OverridesURL("")}, {"Rotations", RotationsURL()}, {"Bulk jobs", BulkURL("")}, {"Asks", AsksURL()}}},
-		{"Record", []navEntry{{"Audit", AuditURL()}, {"Approval rules", RulesURL()}, {"Self-service", PortalRulesURL()}, {"Sessions", SessionsURL()}}},
+		{"Record", []navEntry{{"Audit", AuditURL()}}},
+		{"Settings", []navEntry{{"Approval rules", RulesURL()}, {"Self-service", PortalRulesURL()}, {"Sessions", SessionsURL()}}},
 	}
 	for i := range all {
 		all[i].Entries = slices.DeleteFunc(all[i].Entries, func(e navEntry) bool { return slices.Contains(p.Hidden, e.URL) })
@@ -248,10 +249,37 @@ func (p FrameProps) nav() []navGroup {
 	return slices.DeleteFunc(all, func(g navGroup) bool { return len(g.Entries) == 0 })
 }
 
+// PageCalled is the address of the rail's page of that name, in whatever case;
+// empty when there is none.
+func (p FrameProps) PageCalled(name string) string {
+	for _, g := range p.nav() {
+		for _, e := range g.Entries {
+			if strings.EqualFold(e.Label, name) {
+				return e.URL
+			}
+		}
+	}
+	return ""
+}
+
+// words are what the search understands besides what it finds: acts, and then pages.
+func (p FrameProps) words() []string {
+	words := []string{"new tenant", "new draft", "new job", "boost ", "override ", "issue key ", "keys of ", "usage of ", "members of "}
+	for _, g := range p.nav() {
+		for _, e := range g.Entries {
+			words = append(words, strings.ToLower(e.Label))
+		}
+	}
+	return words
+}
+
 // current reports whether url is the rail's entry for the page: the longest
-// entry that the path begins with.
+// entry that the path begins with. A credential's pages rotate it.
 func (p FrameProps) current(url string) bool {
 	best := ""
+	if strings.HasPrefix(p.Path, "/credentials/") {
+		best = RotationsURL()
+	}
 	for _, g := range p.nav() {
 		for _, e := range g.Entries {
 			if (p.Path == e.URL || strings.HasPrefix(p.Path, e.URL+"/")) && len(e.URL) > len(best) {
