@@ -245,7 +245,7 @@ func BenchmarkDecodeDirectory(b *testing.B) {
 	}
 	b.ReportAllocs()
 	for b.Loop() {
-		if f, err := decodeDirectory(bytes.NewReader(file.Bytes())); err != nil || len(f.records) != 10_000 {
+		if f, err := decodeDirectory(bytes.NewReader(file.Bytes()), int64(file.Len())); err != nil || len(f.records) != 10_000 {
 			b.Fatal(len(f.records), err)
 		}
 	}

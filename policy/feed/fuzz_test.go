@@ -41,7 +41,7 @@ func FuzzDecodeDirectory(f *testing.F) {
 	f.Add([]byte("hello\n"))
 	f.Add([]byte{})
 	f.Fuzz(func(t *testing.T, raw []byte) {
-		file, err := decodeDirectory(bytes.NewReader(raw))
+		file, err := decodeDirectory(bytes.NewReader(raw), 0)
 		if err != nil {
 			return
 		}
@@ -50,7 +50,7 @@ func FuzzDecodeDirectory(f *testing.F) {
 		if err := writeDirectory(&again, file.head, file.records); err != nil {
 			t.Fatal(err)
 		}
-		back, err := decodeDirectory(&again)
+		back, err := decodeDirectory(&again, 0)
 		if err != nil || len(back.records) != len(file.records) {
 			t.Fatalf("%d records came back as %d, %v", len(file.records), len(back.records), err)
 		}

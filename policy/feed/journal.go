@@ -178,16 +178,20 @@ type directoryFile struct {
 // being written when the machine went down and is passed over; anything else
 // that is wrong spoils the file, for a line that is missed might be the one
 // that revoked a key.
-func decodeDirectory(r io.Reader) (directoryFile, error) {
-	raw, err := io.ReadAll(io.LimitReader(r, maxDirectoryFile+1))
-	if err != nil {
+//
+// Size is how much is expected, 0 when that is not known.
+func decodeDirectory(r io.Reader, size int64) (directoryFile, error) {
+	var whole bytes.Buffer
+	whole.Grow(int(min(max(size, 0), maxDirectoryFile)) + bytes.MinRead) // in one piece: it has some tens of megabytes
+	if _, err := whole.ReadFrom(io.LimitReader(r, maxDirectoryFile+1)); err != nil {
 		return directoryFile{}, fmt.Errorf("read directory file: %w", err)
 	}
+	raw := whole.Bytes()
 	if len(raw) > maxDirectoryFile {
 		return directoryFile{}, fmt.Errorf("over %d bytes: %w", maxDirectoryFile, errCorrupt)
 	}
 	var f directoryFile
-	b := fileBuilder{at: map[recordID]int{}}
+	b := newFileBuilder(len(raw) / plainLine)
 	for len(raw) > 0 {
 		text, rest, whole := bytes.Cut(raw, []byte{'\n'})
 		if !whole {
@@ -214,6 +218,13 @@ func decodeDirectory(r io.Reader) (directoryFile, error) {
 type fileBuilder struct {
 	records []*policy.SignedRecord // nil: dropped
 	at      map[recordID]int
+}
+
+// plainLine is less than a line with a record has, in bytes.
+const plainLine = 256
+
+func newFileBuilder(lines int) *fileBuilder {
+	return &fileBuilder{records: make([]*policy.SignedRecord, 0, lines), at: make(map[recordID]int, lines)}
 }
 
 func (b *fileBuilder) take(f *directoryFile, l line) error {

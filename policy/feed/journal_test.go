@@ -343,7 +343,7 @@ func TestDirectoryFile_ReplaysToWhatTheCacheHeld(t *testing.T) {
 			}
 		}
 		lines, _, _ := j.pending()
-		f, err := decodeDirectory(bytes.NewReader(append(b.Bytes(), lines...)))
+		f, err := decodeDirectory(bytes.NewReader(append(b.Bytes(), lines...)), 0)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -203,7 +203,7 @@ func loadDirectory(path string) (f directoryFile, contact time.Time, err error) 
 	if err != nil {
 		return directoryFile{}, time.Time{}, fmt.Errorf("look at directory file: %w", err)
 	}
-	f, err = decodeDirectory(file)
+	f, err = decodeDirectory(file, info.Size())
 	return f, info.ModTime(), err
 }
 
