@@ -27,17 +27,17 @@ type keyCrash struct {
 // last one is that of a rotation which nobody brings to its end.
 func keyCrashes() []keyCrash {
 	const retired, inserted, rotated = "name: UpdateKeyVersion", "name: InsertKeyVersion", "name: InsertRotation"
-	moment := func(name string, db testkit.Trap, kept bool) keyCrash {
-		return keyCrash{crash: crash{name: name, db: &db, kept: kept}, overlap: "24h"}
+	moment := func(name string, db *testkit.Trap, kept bool) keyCrash {
+		return keyCrash{crash: crash{name: name, db: db, kept: kept}, overlap: "24h"}
 	}
-	last := moment("after the commit, its answer lost", testkit.Trap{Once: rotated, At: "commit", Reply: true}, true)
+	last := moment("after the commit, its answer lost", &testkit.Trap{Once: rotated, At: "commit", Reply: true}, true)
 	last.overlap = "15s"
 	return []keyCrash{
-		moment("before the old version retires", testkit.Trap{At: retired}, false),
-		moment("after the old version retired", testkit.Trap{At: retired, Skip: 1, Reply: true}, false),
-		moment("after the new version is inserted", testkit.Trap{At: inserted, Skip: 1, Reply: true}, false),
-		moment("before the commit", testkit.Trap{Once: rotated, At: "commit"}, false),
-		moment("after the commit, before the response", testkit.Trap{At: "name: FinishIdempotencyKey"}, true),
+		moment("before the old version retires", &testkit.Trap{At: retired}, false),
+		moment("after the old version retired", &testkit.Trap{At: retired, Skip: 1, Reply: true}, false),
+		moment("after the new version is inserted", &testkit.Trap{At: inserted, Skip: 1, Reply: true}, false),
+		moment("before the commit", &testkit.Trap{Once: rotated, At: "commit"}, false),
+		moment("after the commit, before the response", &testkit.Trap{At: "name: FinishIdempotencyKey"}, true),
 		last,
 	}
 }

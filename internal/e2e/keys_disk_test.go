@@ -21,7 +21,7 @@ func TestKeys_I10_C07_AGatewayThatRefusedAKeyRefusesItAfterAKill(t *testing.T) {
 			}
 			return nil
 		})
-		time.Sleep(time.Second) // the file has it
+		<-time.After(time.Second) // the file has it
 		d.MustAPI(http.StatusOK, http.MethodPost, "/api/v1/key-versions/"+kidOf(t, tenant.Key)+"/revoke", map[string]any{"reason": "leak"})
 		eventually(t, time.Minute, "the key is refused", func() error {
 			if status := d.Hit(0, tenant.Key, "/x").Status; status != http.StatusUnauthorized {
@@ -33,7 +33,7 @@ func TestKeys_I10_C07_AGatewayThatRefusedAKeyRefusesItAfterAKill(t *testing.T) {
 		d.Kill(d.Processes.Redis)
 		d.Restart(d.Processes.Gateways[0])
 		answered := 0
-		for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline) && answered < 20; time.Sleep(20 * time.Millisecond) {
+		for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline) && answered < 20; <-time.After(20 * time.Millisecond) {
 			switch a := d.Hit(0, tenant.Key, "/x"); a.Status {
 			case http.StatusOK:
 				t.Fatalf("round %d: a revoked key that was refused is accepted after a kill", round)

@@ -116,7 +116,7 @@ func TestKeyUse_R056_R065_WhoUsesAKeyIsKnownWithinSeconds(t *testing.T) {
 
 	stopped := time.Now()
 	d.MustAPI(http.StatusOK, http.MethodPost, "/api/v1/key-versions/"+kid+"/revoke?wait=converged", map[string]any{"reason": "leak"})
-	time.Sleep(time.Until(stopped.Truncate(time.Second).Add(2 * time.Second))) // uses are told by the second
+	<-time.After(time.Until(stopped.Truncate(time.Second).Add(2 * time.Second))) // uses are told by the second
 	if status := d.hitAs(1, tenant.Key, "thief/1.0"); status != http.StatusUnauthorized {
 		t.Errorf("the revoked key gets %d", status)
 	}

@@ -270,7 +270,7 @@ func revokeOnce(t *testing.T, directories []*feed.Directory, keys *control.Keys,
 				if !first.IsZero() && time.Since(first) > 100*time.Millisecond {
 					return
 				}
-				time.Sleep(2 * time.Millisecond) // load: 12 × 500 lookups a second
+				<-time.After(2 * time.Millisecond) // load: 12 × 500 lookups a second
 			}
 		})
 	}

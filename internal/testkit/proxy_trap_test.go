@@ -71,14 +71,14 @@ const soon, briefly = 10 * time.Second, 50 * time.Millisecond
 func TestProxy_ATrapHoldsBackTheMessageOrItsAnswer(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		trap    testkit.Trap
+		trap    *testkit.Trap
 		says    []string // the last one is not answered
 		arrives int
 	}{
-		"the message":                 {testkit.Trap{At: "commit"}, []string{"insert", "commit"}, 1},
-		"its answer":                  {testkit.Trap{At: "commit", Reply: true}, []string{"insert", "commit"}, 2},
-		"some messages later":         {testkit.Trap{At: "insert", Skip: 2, Reply: true}, []string{"insert", "a", "b"}, 3},
-		"only once something is said": {testkit.Trap{Once: "insert", At: "commit"}, []string{"commit", "insert", "commit"}, 2},
+		"the message":                 {&testkit.Trap{At: "commit"}, []string{"insert", "commit"}, 1},
+		"its answer":                  {&testkit.Trap{At: "commit", Reply: true}, []string{"insert", "commit"}, 2},
+		"some messages later":         {&testkit.Trap{At: "insert", Skip: 2, Reply: true}, []string{"insert", "a", "b"}, 3},
+		"only once something is said": {&testkit.Trap{Once: "insert", At: "commit"}, []string{"commit", "insert", "commit"}, 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -88,7 +88,7 @@ func TestProxy_ATrapHoldsBackTheMessageOrItsAnswer(t *testing.T) {
 			if !caught.says("hello", soon) || !other.says("hello", soon) {
 				t.Fatal("nothing gets through")
 			}
-			trap := p.Arm(&c.trap)
+			trap := p.Arm(c.trap)
 			last := len(c.says) - 1
 			for _, line := range c.says[:last] {
 				if !caught.says(line, soon) {
