@@ -124,7 +124,7 @@ func startConsoleWith(t *testing.T, dsn, redisURL, private string) string {
 	address := filepath.Join(t.TempDir(), "address")
 	c := consoleCmd{
 		DatabaseURL: dsn, RedisURL: redisURL, RedisNamespace: "hg", Deployment: "test", SigningKeyFile: private,
-		Listen: "127.0.0.1:0", AddrFile: address, Drain: time.Second, LogLevel: slog.LevelError + 1,
+		Listen: "127.0.0.1:0", AddrFile: address, Drain: time.Second, MinQuiet: 15 * time.Minute, LogLevel: slog.LevelError + 1,
 	}
 	ctx, stop := context.WithCancel(t.Context())
 	done := make(chan error, 1)
