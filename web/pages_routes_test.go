@@ -85,6 +85,10 @@ func TestPlans_TellLimitsQuotaAndWhoIsOnThem(t *testing.T) {
 		t.Fatal(err)
 	}
 	text := viewer.Get("/plans").Text
+	const move = "/bulk/new?kind=change-plan&amp;plan="
+	if owner := w.As(t, console.RoleOwner).Get("/plans").Text; strings.Contains(text, move) || !strings.Contains(owner, move) {
+		t.Error("moving a plan's tenants is offered to those who may not, or not to those who may")
+	}
 	for _, want := range []string{`<a href="/tenants?plan=pro">1</a>`, `<a href="/tenants?plan=staff">0</a>`, "6000/minute", "a month, then refused", "none of its own"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the page lacks %q", want)
