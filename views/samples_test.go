@@ -96,13 +96,6 @@ func head(tab, state, name string, f ui.Facts) views.TenantHeadProps {
 		StateEffect: "Every request with any of its keys is answered 403 on every gateway within a second. It sent 812 requests in the last minute."}
 }
 
-func limits() []views.EffectiveRow {
-	return []views.EffectiveRow{
-		{ID: "global.all", Applies: "every route", Rate: "50000/second", Burst: "50 000", Per: "global", Cost: "its cost", Source: "global"},
-		{ID: "plan.requests", Applies: "every route", Rate: "6000/minute", Burst: "500", Per: "tenant", Cost: "1", Source: "plan pro"},
-		{ID: "route:report.reports", Applies: "route report", Rate: "100/minute", Burst: "20", Per: "tenant", Cost: "20", Source: "route report"}}
-}
-
 func keys(name string) []views.KeyRow {
 	return []views.KeyRow{
 		{KID: "0123456789AB", Masked: "hg_live_0123456789AB_…", Credential: name, Tenant: "Acme Analytics", TenantURL: ui.TenantURL("ten_a", "keys"), Environment: "live", State: "active", Created: at("11:00:00"), CanRevoke: true, CanSuspend: true, Scopes: hostile,

@@ -79,6 +79,7 @@ func bulkSentence(j console.BulkJob) string {
 		return ui.Int(j.WouldDo) + " of " + ui.Int(j.Total) + " rows would change something" + rest + ". Nothing is done yet"
 	case console.BulkFailed:
 		return "The input as a whole cannot be used"
+	case console.BulkRunning, console.BulkDone, console.BulkCancelled:
 	}
 	text := ui.Int(j.Done) + " of " + ui.Int(j.WouldDo) + " rows done"
 	if j.Failed > 0 {
@@ -182,6 +183,7 @@ func (s *Server) bulkLiveProps(r *http.Request, j console.BulkJob) views.BulkLiv
 	case console.BulkRunning:
 		p.Poll = "/live" + ui.BulkJobURL(j.ID)
 		p.Share, p.ShareText = share(j.Done+j.Failed, j.WouldDo), ui.Int(j.Done+j.Failed)+" of "+ui.Int(j.WouldDo)+" rows"
+	default: // nothing moves
 	}
 	return p
 }

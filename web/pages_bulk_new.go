@@ -122,6 +122,7 @@ func bulkSelection(f *form.Form, rows chosen) console.BulkSelection {
 		if end, ok := endOfDay(f); ok {
 			sel.ExpiresAt = end
 		}
+	default: // needs nothing more
 	}
 	return sel
 }

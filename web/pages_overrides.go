@@ -63,7 +63,7 @@ func (s *Server) overrideRow(r *http.Request, o console.OverrideRow) views.Overr
 
 // endedRow is an override by itself: what it says, and how it ended.
 func endedRow(o console.TenantOverride) views.OverrideRow {
-	return views.OverrideRow{ID: o.ID, Limit: o.Override.Limit, Tenant: o.TenantName, TenantURL: ui.TenantURL(o.TenantID, "overrides"), Kind: string(o.Kind()),
+	return views.OverrideRow{ID: o.ID, Limit: o.Limit, Tenant: o.TenantName, TenantURL: ui.TenantURL(o.TenantID, "overrides"), Kind: string(o.Kind()),
 		Value: overrideText(o.Override), Reason: o.Reason, By: o.Author, Created: o.CreatedAt, Expires: at(o.ExpiresAt), Ended: at(o.EndedAt),
 		EndedBy: o.EndedBy, EndReason: o.EndReason, Peak: "–"}
 }
@@ -145,7 +145,7 @@ func (s *Server) overrideEnd(w http.ResponseWriter, r *http.Request) error {
 	if o.EndedAt != nil {
 		f.Fail("reason", "It has ended already.")
 	} else {
-		change, err = end(r.Context(), actor(r), o.TenantID, o.Override.Limit, f.Get("reason"))
+		change, err = end(r.Context(), actor(r), o.TenantID, o.Limit, f.Get("reason"))
 	}
 	return s.overrideTold(w, r, "end", f, change, err)
 }

@@ -50,10 +50,10 @@ func previewRows(c console.PlanChange) []ui.DiffRow {
 		rows = append(rows, row)
 	}
 	for _, o := range c.Unused {
-		rows = append(rows, ui.DiffRow{Path: o.Override.Limit, Kind: "changed", Before: overrideText(o.Override), After: "without effect", Text: "the tenant's own value"})
+		rows = append(rows, ui.DiffRow{Path: o.Limit, Kind: "changed", Before: overrideText(o.Override), After: "without effect", Text: "the tenant's own value"})
 	}
 	for _, o := range c.Regain {
-		rows = append(rows, ui.DiffRow{Path: o.Override.Limit, Kind: "changed", Before: "without effect", After: overrideText(o.Override), Text: "the tenant's own value"})
+		rows = append(rows, ui.DiffRow{Path: o.Limit, Kind: "changed", Before: "without effect", After: overrideText(o.Override), Text: "the tenant's own value"})
 	}
 	return rows
 }

@@ -67,7 +67,7 @@ func path(parts ...string) string {
 // query adds what is not "" to a path: name, value, name, value.
 func query(path string, pairs ...string) string {
 	q := url.Values{}
-	for i := 0; i < len(pairs); i += 2 {
+	for i := 0; i+1 < len(pairs); i += 2 {
 		if pairs[i+1] != "" {
 			q.Set(pairs[i], pairs[i+1])
 		}
@@ -246,7 +246,7 @@ func shown(c any) string {
 // facts prints name and value, one pair a line: name, value, name, value.
 func facts(w io.Writer, pairs ...any) {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	for i := 0; i < len(pairs); i += 2 {
+	for i := 0; i+1 < len(pairs); i += 2 {
 		_, _ = fmt.Fprintf(t, "%v:\t%s\n", pairs[i], shown(pairs[i+1]))
 	}
 	_ = t.Flush()

@@ -103,7 +103,7 @@ func (c *tenantCreateCmd) Run(ctx context.Context, k *kong.Kong) error {
 
 // given adds what is not "": name, value, name, value.
 func given(body map[string]any, pairs ...string) {
-	for i := 0; i < len(pairs); i += 2 {
+	for i := 0; i+1 < len(pairs); i += 2 {
 		if pairs[i+1] != "" {
 			body[pairs[i]] = pairs[i+1]
 		}

@@ -55,7 +55,7 @@ func (a *API) exportKeys(ctx context.Context, in *keyExportIn) (*huma.StreamResp
 // words tells a filter in words.
 func words(pairs ...string) string {
 	var out []string
-	for i := 0; i < len(pairs); i += 2 {
+	for i := 0; i+1 < len(pairs); i += 2 {
 		if pairs[i+1] != "" {
 			out = append(out, pairs[i]+" "+pairs[i+1])
 		}
@@ -75,8 +75,8 @@ func (a *API) export(ctx context.Context, what, filter string, write func(contex
 		c.SetHeader("X-Content-Type-Options", "nosniff")
 		_, w := humachi.Unwrap(c)
 		out := &patientWriter{c.BodyWriter(), http.NewResponseController(w), time.Now().Add(bulkLongest)}
-		if err := write(c.Context(), out); err != nil {
-			a.Log.WarnContext(c.Context(), "an export broke off", "request_id", requestID(ctx), "list", what, "error", err)
+		if err := write(ctx, out); err != nil {
+			a.Log.WarnContext(ctx, "an export broke off", "request_id", requestID(ctx), "list", what, "error", err)
 			panic(http.ErrAbortHandler)
 		}
 	}}, nil

@@ -52,8 +52,9 @@ func (s *Server) signIn(w http.ResponseWriter, r *http.Request, _ *visit) error 
 			w.Header().Set("Retry-After", strconv.Itoa(e.RetryAfter))
 		}
 		return s.render(w, r, http.StatusTooManyRequests, views.SignIn(views.DoorProps{Form: f, Action: Base + "/signin"}))
+	default:
+		return err
 	}
-	return err
 }
 
 func (s *Server) signOut(w http.ResponseWriter, r *http.Request, _ *visit) error {
@@ -119,6 +120,7 @@ func (s *Server) take(f *form.Form, err error) int {
 			}
 		}
 		return s.StatusOf(code)
+	default:
+		return 0
 	}
-	return 0
 }
