@@ -10,9 +10,9 @@ import (
 const (
 	// detailEvery is how often, in seconds, a batch has a Detail.
 	detailEvery = 10
-	// MaxPaths bounds the paths of one Detail, MaxTimes its routes. Together they are
-	// at most 56 KiB of JSON, and some hundred bytes as a rule.
+	// MaxPaths bounds the paths of one Detail. With its routes they are at most 56 KiB of JSON, and some hundred bytes as a rule.
 	MaxPaths = 64
+	// MaxTimes bounds the routes of one Detail.
 	MaxTimes = 200
 	// pathsHeld bounds the paths that a replica tells apart between two of them.
 	pathsHeld = 256
@@ -53,6 +53,8 @@ func TimeBounds() []time.Duration {
 }
 
 // timeBounds are in microseconds.
+//
+//nolint:gochecknoglobals // a table that nobody changes
 var timeBounds = [...]int64{50, 100, 250, 500, 1000, 2500, 5000, 10_000, 15_000, 20_000, 25_000, 30_000, 50_000, 100_000}
 
 // buckets counts decisions by how long they took.

@@ -68,8 +68,9 @@ func TestCounter_PathsAreBoundedAndTheOthersAreTheRest(t *testing.T) {
 	}
 }
 
+//nolint:paralleltest // it counts allocations
 func TestCounter_KnownPathCostsNoAllocation(t *testing.T) {
-	c := usage.NewCounter("gw_a", "boot") // not parallel: it counts allocations
+	c := usage.NewCounter("gw_a", "boot")
 	c.AddPath(at(1), "GET", "/v1/things/12345/parts", "everything-else")
 	if n := testing.AllocsPerRun(100, func() { c.AddPath(at(1), "GET", "/v1/things/12345/parts", "everything-else") }); n != 0 {
 		t.Fatalf("%v allocations", n)
