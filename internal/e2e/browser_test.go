@@ -121,8 +121,13 @@ func (p *Page) Submit(selector string) {
 	p.t.Helper()
 	ctx, cancel := context.WithTimeout(p.ctx, 30*time.Second)
 	defer cancel()
+	// What the page before still loads can pass for the page that follows: so that
+	// one is known by what it lacks.
+	_, err := chromedp.Run(ctx, chromedp.Evaluate[bool](`window.pageBefore = true`))
+	p.must(err, "mark the page before")
 	res, err := chromedp.RunResponse(ctx, chromedp.Click(chromedp.CSS(selector)))
 	p.must(err, "press "+selector)
+	p.Becomes(`!window.pageBefore && document.readyState === 'complete'`)
 	if res != nil && res.Status >= 400 && !slices.Contains(p.expected, int(res.Status)) { // none when the page came from the cache
 		p.must(fmt.Errorf("status %d", res.Status), "press "+selector)
 	}
