@@ -88,8 +88,9 @@ func enforcedBy(t *testing.T, l *lane, replicas, rounds int, bell bool) []time.D
 		if n > 0 { // the first one finds replicas that have nothing, and ask oftener
 			out = append(out, last.Sub(v.CreatedAt))
 		}
-		// Publications come at any time of a poll's period.
-		<-time.After(time.Duration(rand.IntN(200)) * time.Millisecond)
+		// Publications come at any time of a poll's period, and not as a storm, of
+		// which replicas read three versions and then one each 0.6 s.
+		<-time.After(time.Duration(600+rand.IntN(200)) * time.Millisecond)
 	}
 	return out
 }

@@ -34,7 +34,7 @@ func (f *clientFleet) run(ctx context.Context) {
 	defer tick.Stop()
 	for n := 0; ; n++ {
 		for i := range f.keys {
-			status := f.d.hitAs((n+i)%len(f.d.Gateways), *f.keys[i].Load(), clientName(i)+"/1.0")
+			status := f.d.hitAs((n+i)%len(f.d.Gateways), *f.keys[i].Load(), clientName(i)+"/1.0") //nolint:contextcheck // a request has a time limit of its own
 			if f.calls.Add(1); status == http.StatusUnauthorized || status == http.StatusForbidden || status == http.StatusServiceUnavailable {
 				f.refused.Store(clientName(i), status)
 			}
@@ -45,25 +45,6 @@ func (f *clientFleet) run(ctx context.Context) {
 		case <-tick.C:
 		}
 	}
-}
-
-// rotationsOf looks at rotations as the demo's console does, with a least silence
-// that a test can wait for.
-func (d *Demo) rotationsOf(least time.Duration) *control.Rotations {
-	d.t.Helper()
-	uses, _ := d.keyUses()
-	store, err := db.Open(d.t.Context(), d.Postgres, 4)
-	if err != nil {
-		d.t.Fatal(err)
-	}
-	d.t.Cleanup(store.Close)
-	wire, err := feed.NewPublisher(feed.Config{Client: d.RedisClient(), Deployment: "demo"})
-	if err != nil {
-		d.t.Fatal(err)
-	}
-	return control.NewRotations(control.Deps{
-		Store: store, Feed: wire, Signer: make(ed25519.PrivateKey, ed25519.PrivateKeySize), Deployment: "demo", KeyUse: uses, MinQuiet: least,
-	})
 }
 
 // rotator is the console's rotations in this process, over the demo's database,

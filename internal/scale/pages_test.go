@@ -164,7 +164,7 @@ func TestScale_L06(t *testing.T) {
 	}
 	dsn := testkit.Postgres(t)
 	var known scale.Known
-	if !t.Run("pages read little however much there is", func(t *testing.T) { //nolint:paralleltest // the parts follow each other
+	if !t.Run("pages read little however much there is", func(t *testing.T) {
 		large := newShop(t, dsn, size)
 		known = large.Known
 		large.readLittle(t)
@@ -174,7 +174,7 @@ func TestScale_L06(t *testing.T) {
 	}) && known == (scale.Known{}) {
 		t.FailNow() // nothing was seeded
 	}
-	t.Run("the relay", func(t *testing.T) { //nolint:paralleltest // as above
+	t.Run("the relay", func(t *testing.T) {
 		newWire(t, dsn, known).carry(t)
 	})
 }
