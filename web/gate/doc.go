@@ -2,6 +2,6 @@
 // gives out the signed policy and takes heartbeats. It knows a token, and neither
 // sessions nor pages.
 //
-// It may import console and policy of this module. It must not import db,
+// It may import console, internal/problem and policy of this module. It must not import db,
 // policy/feed, views or the rest of web.
 package gate

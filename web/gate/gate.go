@@ -18,6 +18,7 @@ import (
 	"github.com/go-chi/chi/v5"
 
 	"github.com/headgate/headgate/console"
+	"github.com/headgate/headgate/internal/problem"
 	"github.com/headgate/headgate/policy"
 )
 
@@ -92,10 +93,10 @@ func New(c Config) (http.Handler, error) {
 	r.Get("/policy", d.policy)
 	r.Post("/heartbeat", d.heartbeat)
 	r.NotFound(func(w http.ResponseWriter, _ *http.Request) {
-		problem(w, http.StatusNotFound, "There is nothing here.", 0)
+		problem.Write(w, http.StatusNotFound, "There is nothing here.", 0)
 	})
 	r.MethodNotAllowed(func(w http.ResponseWriter, _ *http.Request) {
-		problem(w, http.StatusMethodNotAllowed, "This is asked in another way.", 0)
+		problem.Write(w, http.StatusMethodNotAllowed, "This is asked in another way.", 0)
 	})
 	return r, nil
 }
@@ -114,11 +115,11 @@ func (d *door) known(next http.Handler) http.Handler {
 			d.Log.WarnContext(r.Context(), "a gateway has no good token", "address", r.RemoteAddr)
 		}
 		if wait > 0 {
-			problem(w, http.StatusTooManyRequests, "Too many wrong tokens came from this address.", wait)
+			problem.Write(w, http.StatusTooManyRequests, "Too many wrong tokens came from this address.", wait)
 			return
 		}
 		w.Header().Set("WWW-Authenticate", `Bearer realm="headgate gateways"`)
-		problem(w, http.StatusUnauthorized, "This needs the gateways' token.", 0)
+		problem.Write(w, http.StatusUnauthorized, "This needs the gateways' token.", 0)
 	})
 }
 
@@ -146,7 +147,7 @@ func (d *door) bounded(next http.Handler) http.Handler {
 			defer func() { <-d.slots }()
 			next.ServeHTTP(w, r)
 		default:
-			problem(w, http.StatusServiceUnavailable, "Too many gateways ask at once.", time.Second)
+			problem.Write(w, http.StatusServiceUnavailable, "Too many gateways ask at once.", time.Second)
 		}
 	})
 }
@@ -154,7 +155,7 @@ func (d *door) bounded(next http.Handler) http.Handler {
 func (d *door) policy(w http.ResponseWriter, r *http.Request) {
 	replica := r.URL.Query().Get("replica")
 	if replica != "" && !policy.ValidID(replica) {
-		problem(w, http.StatusUnprocessableEntity, "replica: this is not the id of a gateway.", 0)
+		problem.Write(w, http.StatusUnprocessableEntity, "replica: this is not the id of a gateway.", 0)
 		return
 	}
 	known := r.Header.Get("If-None-Match")
@@ -179,12 +180,12 @@ func (d *door) policy(w http.ResponseWriter, r *http.Request) {
 func (d *door) heartbeat(w http.ResponseWriter, r *http.Request) {
 	raw, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBeat))
 	if err != nil {
-		problem(w, http.StatusRequestEntityTooLarge, fmt.Sprintf("A heartbeat has at most %d bytes.", maxBeat), 0)
+		problem.Write(w, http.StatusRequestEntityTooLarge, fmt.Sprintf("A heartbeat has at most %d bytes.", maxBeat), 0)
 		return
 	}
 	var h policy.Heartbeat
 	if err := json.Unmarshal(raw, &h); err != nil {
-		problem(w, http.StatusBadRequest, "This is no heartbeat.", 0)
+		problem.Write(w, http.StatusBadRequest, "This is no heartbeat.", 0)
 		return
 	}
 	live, err := d.Pull.Beat(r.Context(), h)
@@ -223,20 +224,5 @@ func (d *door) fail(w http.ResponseWriter, r *http.Request, err error) {
 	if status == http.StatusInternalServerError && r.Context().Err() == nil {
 		d.Log.ErrorContext(r.Context(), "a gateway could not be answered", "error", err)
 	}
-	problem(w, status, text, wait)
-}
-
-// problem writes a problem document (RFC 9457).
-func problem(w http.ResponseWriter, status int, detail string, wait time.Duration) {
-	w.Header().Set("Content-Type", "application/problem+json")
-	if wait > 0 {
-		w.Header().Set("Retry-After", strconv.Itoa(int(wait.Round(time.Second)/time.Second)))
-	}
-	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(struct {
-		Type   string `json:"type"`
-		Title  string `json:"title"`
-		Status int    `json:"status"`
-		Detail string `json:"detail"`
-	}{"about:blank", http.StatusText(status), status, detail})
+	problem.Write(w, status, text, wait)
 }

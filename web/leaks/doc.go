@@ -2,6 +2,6 @@
 // secrets and report what they find, signed: GitHub's secret scanning partner
 // program. It knows signatures, and neither sessions nor pages.
 //
-// It may import console of this module. It must not import db, policy/feed,
+// It may import console and internal/problem of this module. It must not import db, policy/feed,
 // views or the rest of web.
 package leaks

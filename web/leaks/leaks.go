@@ -13,10 +13,10 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
-	"strconv"
 	"time"
 
 	"github.com/headgate/headgate/console"
+	"github.com/headgate/headgate/internal/problem"
 )
 
 // Headers of a report: which key signed it, and the signature over the body as
@@ -100,7 +100,7 @@ func (d *door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Cache-Control", "no-store")
 	if r.Method != http.MethodPost {
 		w.Header().Set("Allow", http.MethodPost)
-		problem(w, http.StatusMethodNotAllowed, "Reports are sent by POST.", 0)
+		problem.Write(w, http.StatusMethodNotAllowed, "Reports are sent by POST.", 0)
 		return
 	}
 	body, ok := d.read(w, r)
@@ -134,7 +134,7 @@ func (d *door) read(w http.ResponseWriter, r *http.Request) ([]byte, bool) {
 	defer func() { _ = conn.SetReadDeadline(time.Time{}) }()
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
 	if err != nil {
-		problem(w, http.StatusRequestEntityTooLarge, fmt.Sprintf("A report has at most %d bytes, and comes within %d seconds.", maxBody, int(readFor.Seconds())), 0)
+		problem.Write(w, http.StatusRequestEntityTooLarge, fmt.Sprintf("A report has at most %d bytes, and comes within %d seconds.", maxBody, int(readFor.Seconds())), 0)
 		return nil, false
 	}
 	return body, true
@@ -145,17 +145,17 @@ func (d *door) read(w http.ResponseWriter, r *http.Request) ([]byte, bool) {
 // address of a proxy, and all the world's.
 func (d *door) refuse(w http.ResponseWriter, r *http.Request) {
 	if wait := d.wrong.wait(r.RemoteAddr, d.Now()); wait > 0 {
-		problem(w, http.StatusTooManyRequests, "Too many reports with a bad signature came from this address.", wait)
+		problem.Write(w, http.StatusTooManyRequests, "Too many reports with a bad signature came from this address.", wait)
 		return
 	}
 	if d.wrong.note(r.RemoteAddr, d.Now()) {
 		d.Log.WarnContext(r.Context(), "a leak report has no good signature", "address", r.RemoteAddr)
 	}
-	problem(w, http.StatusUnauthorized, "The signature is not one of a known key over this body.", 0)
+	problem.Write(w, http.StatusUnauthorized, "The signature is not one of a known key over this body.", 0)
 }
 
 func busy(w http.ResponseWriter) {
-	problem(w, http.StatusServiceUnavailable, "Too many reports come at once.", time.Second)
+	problem.Write(w, http.StatusServiceUnavailable, "Too many reports come at once.", time.Second)
 }
 
 // signed checks the signature (ECDSA over P-256 and SHA-256, in ASN.1) over the
@@ -177,7 +177,7 @@ func (d *door) signed(h http.Header, body []byte) bool {
 func (d *door) take(w http.ResponseWriter, r *http.Request, body []byte) {
 	matches, err := decode(body)
 	if err != nil {
-		problem(w, http.StatusBadRequest, err.Error(), 0)
+		problem.Write(w, http.StatusBadRequest, err.Error(), 0)
 		return
 	}
 	reports := make([]console.LeakReport, len(matches))
@@ -222,26 +222,11 @@ func decode(body []byte) ([]match, error) {
 
 func (d *door) fail(w http.ResponseWriter, r *http.Request, err error) {
 	if console.CodeOf(err) == console.CodeUnavailable {
-		problem(w, http.StatusServiceUnavailable, "The report could not be taken now. Send it again.", console.RetryLater*time.Second)
+		problem.Write(w, http.StatusServiceUnavailable, "The report could not be taken now. Send it again.", console.RetryLater*time.Second)
 		return
 	}
 	if r.Context().Err() == nil {
 		d.Log.ErrorContext(r.Context(), "a leak report could not be taken", "error", err)
 	}
-	problem(w, http.StatusInternalServerError, "Something went wrong on our side. Send it again.", 0)
-}
-
-// problem writes a problem document (RFC 9457).
-func problem(w http.ResponseWriter, status int, detail string, wait time.Duration) {
-	w.Header().Set("Content-Type", "application/problem+json")
-	if wait > 0 {
-		w.Header().Set("Retry-After", strconv.Itoa(int(wait.Round(time.Second)/time.Second)))
-	}
-	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(struct {
-		Type   string `json:"type"`
-		Title  string `json:"title"`
-		Status int    `json:"status"`
-		Detail string `json:"detail"`
-	}{"about:blank", http.StatusText(status), status, detail})
+	problem.Write(w, http.StatusInternalServerError, "Something went wrong on our side. Send it again.", 0)
 }
