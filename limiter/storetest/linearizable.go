@@ -1,9 +1,12 @@
 package storetest
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -61,7 +64,8 @@ func linearizable(t *testing.T, stores []limiter.Store, fault func(t testing.TB)
 	for i, history := range hammer(t, keys, stores, calls, fault) {
 		got := porcupine.CheckOperationsTimeout(keys[i].model(), history, checkTime)
 		if got != porcupine.Ok {
-			t.Errorf("%+v: %d calls of %d clients: no order explains the answers (%s)", keys[i], len(history), len(stores), got)
+			t.Errorf("%+v: %d calls of %d clients: no order explains the answers (%s); by the store's time:\n%s",
+				keys[i], len(history), len(stores), got, keys[i].astray(history))
 		}
 	}
 }
@@ -86,22 +90,23 @@ type told struct {
 	level    limiter.Level
 }
 
-// filled is the state of a bucket: between which levels it is at a time, -1 for
-// one that is not known.
-type filled struct{ least, most, time int64 }
+// filled is the state of a bucket: between which levels it was at a time, -1 for
+// one that is not known, and what calls that failed may have taken since. When they
+// did is not known either: the bucket may have been full before.
+type filled struct{ least, most, time, owed int64 }
 
 // model is the bucket as one call after the other meets it.
 func (k drawn) model() porcupine.Model {
 	full := k.numbers.Burst * k.numbers.Period
 	return porcupine.Model{
-		Init: func() any { return filled{full, full, -1} },
+		Init: func() any { return filled{full, full, -1, 0} },
 		Step: func(state, input, output any) (bool, any) {
 			s, in, out := state.(filled), input.(asked), output.(told)
 			switch {
 			case in.fault:
-				return true, filled{s.least, full, s.time}
+				return true, filled{s.least, full, s.time, s.owed}
 			case out.failed:
-				return true, filled{s.least - (in.cost+in.extra)*k.numbers.Period, s.most, s.time}
+				return true, filled{s.least, s.most, s.time, s.owed + (in.cost+in.extra)*k.numbers.Period}
 			}
 			return k.step(s, in, out)
 		},
@@ -122,7 +127,7 @@ func (k drawn) step(s filled, in asked, out told) (bool, any) {
 	}
 	// An hour of these numbers is far from 64 bits.
 	full, gain := n.Burst*n.Period, elapsed*n.Tokens
-	if elapsed < 0 || before < min(full, s.least+gain) || before > min(full, s.most+gain) {
+	if elapsed < 0 || before < min(full, s.least+gain)-s.owed || before > min(full, s.most+gain) {
 		return false, s
 	}
 	want := told{admitted: before >= in.cost*n.Period, now: out.now, level: limiter.Level{Units: before}}
@@ -133,7 +138,47 @@ func (k drawn) step(s filled, in asked, out told) (bool, any) {
 	} else {
 		want.level.WaitMicros = (in.cost*n.Period - before + n.Tokens - 1) / n.Tokens
 	}
-	return out == want, filled{out.level.Units, out.level.Units, out.now}
+	return out == want, filled{out.level.Units, out.level.Units, out.now, 0}
+}
+
+// shownAround is how many calls astray shows to each side.
+const shownAround = 8
+
+// astray tells the first answer that does not follow from the one before it by
+// the store's time, with its neighbours, and what may explain it.
+func (k drawn) astray(history []porcupine.Operation) string {
+	var answers, rest []porcupine.Operation
+	for _, op := range history {
+		if out, ok := op.Output.(told); ok && !out.failed && out.now != 0 {
+			answers = append(answers, op)
+		} else {
+			rest = append(rest, op)
+		}
+	}
+	slices.SortStableFunc(answers, func(a, b porcupine.Operation) int {
+		return cmp.Compare(a.Output.(told).now, b.Output.(told).now) //nolint:forcetypeassert // seen above
+	})
+	var text strings.Builder
+	line := func(op porcupine.Operation) {
+		fmt.Fprintf(&text, "client %2d [%d, %d] %+v → %+v\n", op.ClientId, op.Call, op.Return, op.Input, op.Output)
+	}
+	for _, op := range rest {
+		line(op)
+	}
+	var state any = k.model().Init()
+	for i, op := range answers {
+		ok, next := k.model().Step(state, op.Input, op.Output)
+		if !ok {
+			fmt.Fprintf(&text, "answer %d of %d does not follow from %+v\n", i, len(answers), state)
+			for _, near := range answers[max(0, i-shownAround):min(len(answers), i+shownAround)] {
+				line(near)
+			}
+			out := op.Output.(told) //nolint:forcetypeassert // seen above
+			next = filled{out.level.Units, out.level.Units, out.now, 0}
+		}
+		state = next
+	}
+	return text.String()
 }
 
 // draw makes a call and times it.

@@ -44,6 +44,8 @@ func TestLinearizable_I25_FindsWhatNoOrderExplains(t *testing.T) {
 		"a failed call was charged":   {[]porcupine.Operation{call(1, 2, yes(100, 10)), failed, call(5, 6, no(100, 0, 10))}, true},
 		"a failed call was not":       {[]porcupine.Operation{call(1, 2, yes(100, 10)), failed, call(5, 6, yes(100, 0))}, true},
 		"it was charged late":         {[]porcupine.Operation{call(1, 2, yes(100, 10)), failed, call(5, 6, yes(104, 4)), call(7, 8, no(105, -5, 15))}, true},
+		"it was charged when full":    {[]porcupine.Operation{call(1, 2, yes(100, 10)), failed, call(5, 6, yes(120, 1))}, true},
+		"it was charged twice":        {[]porcupine.Operation{call(1, 2, yes(100, 10)), failed, call(5, 6, no(120, 5, 5))}, false},
 		"a failed call gave tokens":   {[]porcupine.Operation{call(1, 2, yes(100, 10)), failed, call(5, 6, yes(100, 10))}, false},
 		"a fault gave a bucket back":  {[]porcupine.Operation{call(1, 2, yes(100, 10)), call(3, 4, yes(100, 0)), fault, call(7, 8, yes(100, 10)), call(9, 10, yes(100, 0))}, true},
 		"a fault gave two back":       {[]porcupine.Operation{call(1, 2, yes(100, 10)), call(3, 4, yes(100, 0)), fault, call(7, 8, yes(100, 10)), call(9, 10, yes(100, 10))}, false},
