@@ -170,23 +170,39 @@ type Heartbeat struct {
 	NACK    *NACK     `json:"nack,omitempty"`
 	// Unsaved says that this version is not on the replica's disk yet: a restart
 	// would lead back behind it, so it does not count as enforced.
-	Unsaved        bool      `json:"unsaved,omitempty"`
-	Directory      Place     `json:"directory"`
-	AuditHead      int64     `json:"audit_head"`
-	Mode           Mode      `json:"mode"`
-	Cause          string    `json:"cause,omitempty"` // why the mode is degraded, one word
-	Breaker        string    `json:"breaker"`         // closed, open, half-open
-	LeasesHeld     int64     `json:"leases_held"`
-	RedisRTTMicros int64     `json:"redis_rtt_us"`
-	ClockOffsetMS  int64     `json:"clock_offset_ms"`     // replica clock minus Redis clock
-	StampAgeMS     int64     `json:"stamp_age_ms"`        // -1 when unknown
-	Decisions      int64     `json:"decisions,omitempty"` // since it started
-	Refused        int64     `json:"refused,omitempty"`   // of them
-	DecisionsPerS  float64   `json:"decisions_per_s"`
-	RefusedPerS    float64   `json:"refused_per_s"`
-	FallbackPerS   float64   `json:"fallback_per_s"`
-	ProxyAddr      string    `json:"proxy_addr,omitempty"`
-	At             time.Time `json:"at"` // Redis' clock at the time of writing, set by the reader
+	Unsaved        bool    `json:"unsaved,omitempty"`
+	Directory      Place   `json:"directory"`
+	AuditHead      int64   `json:"audit_head"`
+	Mode           Mode    `json:"mode"`
+	Cause          string  `json:"cause,omitempty"` // why the mode is degraded, one word
+	Breaker        string  `json:"breaker"`         // closed, open, half-open
+	LeasesHeld     int64   `json:"leases_held"`
+	RedisRTTMicros int64   `json:"redis_rtt_us"`
+	ClockOffsetMS  int64   `json:"clock_offset_ms"`     // replica clock minus Redis clock
+	StampAgeMS     int64   `json:"stamp_age_ms"`        // -1 when unknown
+	Decisions      int64   `json:"decisions,omitempty"` // since it started
+	Refused        int64   `json:"refused,omitempty"`   // of them
+	DecisionsPerS  float64 `json:"decisions_per_s"`
+	RefusedPerS    float64 `json:"refused_per_s"`
+	FallbackPerS   float64 `json:"fallback_per_s"`
+	ProxyAddr      string  `json:"proxy_addr,omitempty"`
+	// Usage is how far the ledger has what this replica admitted; nil: it keeps no spool.
+	Usage *UsageStanding `json:"usage,omitempty"`
+	// ReceiptKey is the Ed25519 public key that the replica signs receipts with, in
+	// unpadded base64url; "" when it makes none.
+	ReceiptKey string    `json:"receipt_key,omitempty"`
+	At         time.Time `json:"at"` // Redis' clock at the time of writing, set by the reader
+}
+
+// UsageStanding is how a replica's spool stands. Seconds are Unix, by Redis' clock.
+type UsageStanding struct {
+	Through    int64 `json:"through"`           // all that was admitted up to and including this second is cut into events
+	Committed  int64 `json:"committed"`         // the same, committed to the ledger as far as the replica was told
+	Waiting    int64 `json:"waiting"`           // events that are not known to be committed
+	SpoolBytes int64 `json:"spool_bytes"`       // on the disk
+	SpoolLimit int64 `json:"spool_limit"`       // bytes at which the spool is full
+	Full       bool  `json:"full,omitempty"`    // it takes nothing more: routes do what they are configured to
+	Unnoted    int64 `json:"unnoted,omitempty"` // requests admitted without a note since the start, because it was full
 }
 
 // FeedState is what Redis holds at the moment, as the console sees it.
