@@ -19,13 +19,14 @@ type invalidLimit struct {
 	mu      sync.Mutex
 	entries map[string]invalidEntry
 	max     int
-	swept   time.Time
+	begun   time.Time // entries count their time from here: a third of a time.Time's size
+	swept   time.Duration
 }
 
 // invalidEntry is a token bucket in floating point: it protects, it bills nobody.
 type invalidEntry struct {
 	tokens float64
-	at     time.Time
+	at     time.Duration
 }
 
 func newInvalidLimit(entries int) *invalidLimit {
@@ -44,7 +45,7 @@ func (l *invalidLimit) over(subject string, rule policy.InvalidLimit, now time.T
 	if !ok {
 		return 0, false
 	}
-	e = e.refill(rule, now)
+	e = e.refill(rule, now.Sub(l.begun))
 	if e.tokens >= 1 {
 		return 0, false
 	}
@@ -63,14 +64,18 @@ func (l *invalidLimit) charge(subject string, rule policy.InvalidLimit, now time
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if l.begun.IsZero() {
+		l.begun = now
+	}
+	at := now.Sub(l.begun)
 	e, ok := l.entries[subject]
 	if !ok {
 		if len(l.entries) >= l.max {
-			l.makeRoom(rule, now)
+			l.makeRoom(rule, at)
 		}
-		e = invalidEntry{tokens: float64(rule.Burst), at: now}
+		e = invalidEntry{tokens: float64(rule.Burst), at: at}
 	}
-	e = e.refill(rule, now)
+	e = e.refill(rule, at)
 	paid := e.tokens >= 1
 	e.tokens = max(e.tokens-1, 0)
 	l.entries[subject] = e
@@ -78,8 +83,8 @@ func (l *invalidLimit) charge(subject string, rule policy.InvalidLimit, now time
 }
 
 // makeRoom drops what has recovered, at most once a second, else any one entry.
-func (l *invalidLimit) makeRoom(rule policy.InvalidLimit, now time.Time) {
-	if now.Sub(l.swept) >= time.Second {
+func (l *invalidLimit) makeRoom(rule policy.InvalidLimit, now time.Duration) {
+	if l.swept == 0 || now-l.swept >= time.Second {
 		l.swept = now
 		for subject, e := range l.entries {
 			if e.refill(rule, now).tokens >= float64(rule.Burst) {
@@ -95,8 +100,8 @@ func (l *invalidLimit) makeRoom(rule policy.InvalidLimit, now time.Time) {
 	}
 }
 
-func (e invalidEntry) refill(rule policy.InvalidLimit, now time.Time) invalidEntry {
-	elapsed := max(now.Sub(e.at).Seconds(), 0)
+func (e invalidEntry) refill(rule policy.InvalidLimit, now time.Duration) invalidEntry {
+	elapsed := max((now - e.at).Seconds(), 0)
 	e.tokens = min(e.tokens+elapsed*perSecond(rule.Rate), float64(rule.Burst))
 	e.at = now
 	return e
