@@ -76,7 +76,8 @@ steps: go ## hold every store to the model over long random traces (STEPS of the
 	HEADGATE_STEPS=$(STEPS) $(GO) test -count=1 -timeout=30m -run 'Conform|Linearizable|_I25_' ./limiter/memstore ./limiter/redisstore ./limiter/storetest
 
 faults: go ## break Redis, Sentinel, Cluster and gateways in every way of the tests, the long way and FAULT_ROUNDS times
-	@sh scripts/deps.sh pg redis
+	@sh scripts/deps.sh pg redis pgbouncer
+	PATH="$$PATH:/usr/sbin" $(GO) test -count=1 -timeout=10m -tags pgbouncer -run Pooler ./db
 	HEADGATE_FAULTS=long $(GO) test -count=$(FAULT_ROUNDS) -timeout=60m -parallel=2 -run '_R[0-9]+_|_I[0-9]+_|Sentinel|Cluster' ./limiter/... ./policy/feed ./gateway/... ./cmd/headgate
 	HEADGATE_FAULTS=long $(GO) test -count=1 -timeout=60m -parallel=2 -v ./internal/e2e
 

