@@ -11,7 +11,7 @@ import (
 // sorted; beyond that they are so common that a list in its own order meets
 // enough of them soon.
 const (
-	fewTenants    = 2000
+	fewTenants    = 800
 	fewOfKeys     = 1000
 	mostActors    = 50
 	noCredentials = 0
