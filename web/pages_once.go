@@ -68,7 +68,8 @@ func (s *Server) replay(w http.ResponseWriter, r *http.Request, earlier []byte) 
 	p := views.ReplayProps{Frame: s.titled(r, "Already done"), Title: "This was already done"}
 	if len(earlier) == 0 {
 		p.Title, p.Running = "This is being done", true
-		p.Text = "The same form was sent a moment ago and is still being worked on. Nothing is done twice."
+		p.Text = "The same form was sent a moment ago and is still being worked on. Nothing is done twice. " +
+			"If this page says so for longer than a minute, the console was stopped meanwhile: look whether the thing is there. A key that is can be used, but its secret is not shown again: rotate it."
 		return s.render(w, r, http.StatusConflict, views.Replay(p))
 	}
 	var m made
