@@ -29,6 +29,10 @@ var (
 	beatSource string
 	//go:embed usage.lua
 	usageSource string
+	//go:embed events.lua
+	eventsSource string
+	//go:embed committed.lua
+	committedSource string
 	//go:embed watch.lua
 	watchSource string
 	//go:embed follow.lua
@@ -44,19 +48,21 @@ var (
 //
 //nolint:gochecknoglobals // embedded text with its hash; nothing writes to it
 var (
-	placeScript   = redis.NewScript(placeSource)
-	rosterScript  = redis.NewScript(rosterSource)
-	publishScript = redis.NewScript(publishSource)
-	canaryScript  = redis.NewScript(canarySource)
-	recordScript  = redis.NewScript(recordSource)
-	changeScript  = redis.NewScript(changeSource)
-	mendedScript  = redis.NewScript(mendedSource)
-	beginScript   = redis.NewScript(beginSource)
-	finishScript  = redis.NewScript(finishSource)
-	beatScript    = redis.NewScript(beatSource)
-	usageScript   = redis.NewScript(usageSource)
-	watchScript   = redis.NewScript(watchSource)
-	followScript  = redis.NewScript(followSource)
-	findScript    = redis.NewScript(findSource)
-	lookupScript  = redis.NewScript(lookupSource)
+	placeScript     = redis.NewScript(placeSource)
+	rosterScript    = redis.NewScript(rosterSource)
+	publishScript   = redis.NewScript(publishSource)
+	canaryScript    = redis.NewScript(canarySource)
+	recordScript    = redis.NewScript(recordSource)
+	changeScript    = redis.NewScript(changeSource)
+	mendedScript    = redis.NewScript(mendedSource)
+	beginScript     = redis.NewScript(beginSource)
+	finishScript    = redis.NewScript(finishSource)
+	beatScript      = redis.NewScript(beatSource)
+	usageScript     = redis.NewScript(usageSource)
+	eventsScript    = redis.NewScript(eventsSource)
+	committedScript = redis.NewScript(committedSource)
+	watchScript     = redis.NewScript(watchSource)
+	followScript    = redis.NewScript(followSource)
+	findScript      = redis.NewScript(findSource)
+	lookupScript    = redis.NewScript(lookupSource)
 )

@@ -13,6 +13,9 @@ const (
 	// OutcomeSettled corrects the cost of requests that were told before: Requests is 0,
 	// Cost the difference, which may be negative.
 	OutcomeSettled Outcome = "settled"
+	// OutcomeAborted is of requests whose callers left before they were answered: they
+	// were not forwarded, and cost nothing.
+	OutcomeAborted Outcome = "aborted"
 )
 
 // Event counts requests of one second, tenant, key version, route and outcome. Replica
