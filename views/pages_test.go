@@ -95,7 +95,7 @@ func TestPages_HostileTextStaysText(t *testing.T) {
 
 func TestPages_HostileTextIsShown(t *testing.T) {
 	t.Parallel()
-	for _, name := range []string{"overview-broken", "tenants-full", "tenant-suspended", "tenant-audit", "keys-full", "rotation", "gateways-full", "secret", "fault"} {
+	for _, name := range []string{"overview-broken", "tenants-full", "tenant-suspended", "tenant-audit", "keys-full", "rotation", "gateways-full", "secret", "fault", "usage-broken", "usage-standing", "usage-periods", "usage-reconcile"} {
 		if !strings.Contains(text(rendered(t, name, pages()[name])), hostile) {
 			t.Errorf("%s does not show the text as it was written", name)
 		}

@@ -65,7 +65,7 @@ func (p ChartProps) top() float64 {
 	for _, s := range p.Series {
 		largest = max(largest, peak(s.Values))
 	}
-	return niceTop(largest)
+	return NiceTop(largest)
 }
 
 func peak(values []float64) float64 {
@@ -78,7 +78,8 @@ func peak(values []float64) float64 {
 	return m
 }
 
-func niceTop(x float64) float64 {
+// NiceTop is the end of a scale that shows x: 1, 2 or 5 times a power of ten.
+func NiceTop(x float64) float64 {
 	if x <= 0 {
 		return 1
 	}

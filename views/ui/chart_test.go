@@ -35,7 +35,7 @@ func TestDrawn_StaysInItsBoxForAnyValues(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		values := rapid.SliceOfN(rapid.OneOf(rapid.Float64Range(0, 1e12), rapid.Just(gap)), 0, 200).Draw(t, "values")
-		top := niceTop(peak(values))
+		top := NiceTop(peak(values))
 		if top < peak(values) || top > 10*max(peak(values), 0.1) {
 			t.Fatalf("top %v for peak %v", top, peak(values))
 		}

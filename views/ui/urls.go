@@ -199,3 +199,20 @@ func withQuery(path, query string) string {
 	}
 	return path + "?" + query
 }
+
+// UsageURL is what was used, by the ledger; query keeps the question.
+func UsageURL(query string) string { return withQuery("/usage", query) }
+
+// UsageStandingURL is how well the ledger knows what it should.
+func UsageStandingURL() string { return "/usage/standing" }
+
+// UsagePeriodsURL is billing periods and adjustments.
+func UsagePeriodsURL() string { return "/usage/periods" }
+
+// UsageReleaseURL takes an event out of quarantine (POST).
+func UsageReleaseURL(id string) string {
+	return "/usage/quarantine/" + url.PathEscape(id) + "/release"
+}
+
+// ReconcileURL compares counters in Redis with the ledger; query keeps filters.
+func ReconcileURL(query string) string { return withQuery("/usage/reconciliation", query) }

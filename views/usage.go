@@ -1,0 +1,185 @@
+package views
+
+import (
+	"time"
+
+	"github.com/headgate/headgate/views/ui"
+)
+
+// UsageProps is the page of what was used, from the ledger.
+type UsageProps struct {
+	Frame ui.FrameProps
+	Tabs  []ui.Tab
+	Usage UsageRecord
+}
+
+// UsageRecord is what was used, with the question it answers. A tenant's tab shows
+// the same.
+type UsageRecord struct {
+	Now     time.Time
+	Action  string // address of the form
+	Filter  UsageFilter
+	Source  string // "ledger · complete up to 3 s ago"
+	Notices []UsageNotice
+	Totals  []UsageTotal
+	Chart   UsageChart
+	Group   string // what a row is: "Tenant"; "" when nothing is told apart
+	Cost    bool   // rows are ordered and shared by cost
+	Before  string // the period before in words; "" without comparison
+	Rows    []UsageRow
+	Heat    *HeatMap
+	CSV     string // addresses of the same as files; "" for those who may not
+	JSON    string
+	Empty   string // why there is nothing; "" when there is something
+}
+
+// UsageFilter is a question as its form shows it. Each Options list has its current
+// choice in the field beside it.
+type UsageFilter struct {
+	Range, Group, Top, By, Zone string
+	Ranges, Groups, Tops, Zones []ui.Option
+	From, To                    string // dates; Range is "dates" then
+	Tenant, TenantName          string // of whom; fixed on a tenant's own tab
+	Fixed                       bool
+	Plan, Route, KID            string
+	Outcome                     string
+	Plans, Routes, Outcomes     []ui.Option
+	Compare                     bool
+	Problems                    map[string]string // by field
+	Active                      bool              // anything besides range and grouping is set
+	Clear                       string            // address without filters
+}
+
+// Problem is what is wrong with a field.
+func (f UsageFilter) Problem(name string) string { return f.Problems[name] }
+
+// UsageNotice says what the numbers of a page lack.
+type UsageNotice struct {
+	Kind, Lead, Text string
+	URL, Action      string
+}
+
+// UsageTotal is one sum of the range.
+type UsageTotal struct {
+	Label, Value, Note, Tone string
+}
+
+// UsageRow is what one tenant, route, key … used.
+type UsageRow struct {
+	Name, ID, URL string
+	Rest          bool // all that is beyond the top together
+	Admitted      string
+	Cost          string
+	Refused       string
+	RefusedShare  string // of its requests
+	Share         string // of the total, in the measure asked for
+	Percent       int    // Share as a number
+	Change        string // against the period before; "" without comparison
+	Line          []int64
+	LineLabel     string // the line in words
+}
+
+// UsageStandingProps says how well the ledger knows what it should.
+type UsageStandingProps struct {
+	Frame      ui.FrameProps
+	Now        time.Time
+	Tabs       []ui.Tab
+	Source     string
+	Totals     []UsageTotal
+	Replicas   []StandingReplica
+	Gaps       []GapRow
+	Quarantine []QuarantineRow
+	CanRepair  bool
+}
+
+// StandingReplica is how far the ledger has one boot of a replica.
+type StandingReplica struct {
+	Replica, Boot  string
+	Through        time.Time
+	Seq            string // "41 204 of 41 206"
+	Waiting        string // events that are not yet in the ledger
+	State, Word    string
+	Heard          time.Time
+	Unnoted, Spool string
+}
+
+// GapRow is numbers of a boot that never came.
+type GapRow struct {
+	Replica, Boot, First, Last, Count string
+	At                                time.Time
+	Final                             bool
+}
+
+// QuarantineRow is an event, or a batch, that could not be taken in.
+type QuarantineRow struct {
+	ID, Replica, Boot, Seq, Tenant, Reason string
+	At, Second                             time.Time
+	Released                               bool
+}
+
+// UsagePeriodsProps is billing periods and what came after they were closed.
+type UsagePeriodsProps struct {
+	Frame       ui.FrameProps
+	Now         time.Time
+	Tabs        []ui.Tab
+	Source      string
+	Rows        []PeriodRow
+	Adjustments []AdjustmentRow
+	CanClose    bool
+	CloseFrom   string // first day of the next period that can be closed, 2006-01
+	Problem     string
+}
+
+// PeriodRow is a billing period of a tenant, or of all of them.
+type PeriodRow struct {
+	Tenant, TenantURL, Period, Zone string
+	State                           string // open or closed
+	Admitted, Cost                  string
+	Adjusted                        string
+	ClosedAt                        time.Time
+	ClosedBy                        string
+	CloseURL                        string
+}
+
+// AdjustmentRow is usage that came after its period was closed.
+type AdjustmentRow struct {
+	Tenant, TenantURL, Period string
+	Requests, Cost            string
+	At                        time.Time
+	Reason                    string
+}
+
+// ReconcileProps compares the counters in Redis with the ledger.
+type ReconcileProps struct {
+	Frame  ui.FrameProps
+	Now    time.Time
+	Tabs   []ui.Tab
+	Source string
+	Q      string
+	Only   string // "drift": those with a difference
+	Totals []UsageTotal
+	Rows   []ReconcileRow
+	Pager  ui.PagerProps
+	Empty  string
+}
+
+// ReconcileRow is one tenant in one period of its quota.
+type ReconcileRow struct {
+	Tenant, URL, Period, Zone string
+	Counter, Ledger           string // Redis, and the record; "unknown" when it cannot be read
+	Drift                     string // "0", "+12", "unknown"
+	DriftKind                 string // ok, warn or bad
+	Healed                    time.Time
+	HealedBy                  string // "raised by 12"
+	Checked                   time.Time
+}
+
+// QuotaBar is how much of a quota is used.
+type QuotaBar struct {
+	Known    bool
+	Percent  int    // of the amount; may be over 100
+	Text     string // "812 400 of 1 000 000"
+	Hard     int    // mark of the most that is admitted, in percent of the amount; 0 without one
+	Forecast string // "runs out 3 Dec", "lasts", "unknown"
+	Tone     string
+}
