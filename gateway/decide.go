@@ -31,6 +31,7 @@ func (g *Gateway) decideInto(ctx context.Context, in *Inbound, v *Verdict) {
 	if v.Aborted = ctx.Err() != nil && v.Code != CodeBadRequest; v.Aborted {
 		v.End() //nolint:contextcheck // what is held has to be given back when the caller has left
 	}
+	g.addReceipt(v)
 	g.account(in, v, start)
 	g.record(in, v)
 }
@@ -174,6 +175,7 @@ func (g *Gateway) ask(ctx context.Context, in *Inbound, d *drawing, v *Verdict) 
 	v.RetryAfterMicros = answer.RetryAfterMicros
 	v.decidedAt(&answer, g)
 	v.Bare = v.abuse()
+	v.grounds.take(&answer)
 	if !answer.Degraded {
 		d.tell(&answer)
 		d.sort(v, &answer)

@@ -82,6 +82,7 @@ type decision struct {
 	Limits       []limitAnswer     `json:"limits"`
 	Shadows      []limitAnswer     `json:"shadows,omitempty"` // where debugging is allowed and asked for
 	RetryAfterMS int64             `json:"retry_after_ms,omitempty"`
+	Receipt      string            `json:"receipt,omitempty"`
 	Lease        string            `json:"lease,omitempty"` // for /v1/release and /v1/settle
 	RequestID    string            `json:"request_id"`
 	Headers      map[string]string `json:"headers"`
@@ -255,6 +256,7 @@ func (g *Gateway) decisionOf(v *Verdict, debug bool) decision {
 		RetryAfterMS: v.retryAfterMillis(), RequestID: v.RequestID, Headers: map[string]string{}, Lease: v.Lease,
 	}
 	if !v.abuse() {
+		d.Receipt = v.Receipt
 		d.Limits = append(answers(v.Limits), answers(v.Unlimited)...)
 		if debug {
 			d.Shadows = answers(v.Shadows)

@@ -47,6 +47,7 @@ type Gateway struct {
 	reached      atomic.Bool  // the last heartbeat got through
 	tried        atomic.Bool  // a heartbeat was tried
 	settled      atomic.Bool  // the start is over; see unready
+	receipts     *receipts    // nil: refusals carry none
 	started      time.Time
 	bound        Bound
 }
@@ -67,6 +68,9 @@ func New(cfg Config) (*Gateway, error) {
 	}
 	var err error
 	if g.sealer, err = newSealer(cfg.DecideToken); err != nil {
+		return nil, fmt.Errorf("gateway configuration: %w", err)
+	}
+	if g.receipts, err = newReceipts(cfg.StateDir); err != nil {
 		return nil, fmt.Errorf("gateway configuration: %w", err)
 	}
 	g.restore()

@@ -141,7 +141,7 @@ func (g *Gateway) heartbeat(rates policy.Heartbeat) policy.Heartbeat {
 	if status.StampAge >= 0 {
 		b.StampAgeMS = status.StampAge.Milliseconds()
 	}
-	b.ProxyAddr = g.bound.Proxy
+	b.ProxyAddr, b.ReceiptKey = g.bound.Proxy, g.receipts.publicKey()
 	return b
 }
 

@@ -17,6 +17,7 @@ type policyView struct {
 	usersErr error
 	pricers  map[*policy.CompiledRoute]*graphql.Pricer
 	named    map[string]*policy.CompiledRoute
+	places   map[*policy.CompiledRoute]int // in the document
 	body     map[*policy.CompiledRoute]bool               // routes that look into bodies for their limits
 	counted  map[*policy.CompiledRoute][]policy.Dimension // headers and body fields that limits count per, for the log
 	settles  bool                                         // some route corrects its cost later
@@ -44,15 +45,16 @@ func (g *Gateway) viewOf(c *policy.Compiled) *policyView {
 func newPolicyView(c *policy.Compiled, before *policyView) *policyView {
 	v := &policyView{
 		compiled: c, pricers: map[*policy.CompiledRoute]*graphql.Pricer{}, named: make(map[string]*policy.CompiledRoute, len(c.Routes)),
-		body: map[*policy.CompiledRoute]bool{}, counted: countedPer(c),
+		places: make(map[*policy.CompiledRoute]int, len(c.Routes)),
+		body:   map[*policy.CompiledRoute]bool{}, counted: countedPer(c),
 	}
 	if before != nil && before.users != nil && reflect.DeepEqual(before.compiled.Document.User, c.Document.User) {
 		v.users = before.users
 	} else if v.users, v.usersErr = dimension.NewUsers(c.Document.User); v.usersErr != nil {
 		v.users, v.usersErr = nil, fmt.Errorf("prepare user of the policy: %w", v.usersErr)
 	}
-	for _, r := range c.Routes {
-		v.named[r.Name] = r
+	for i, r := range c.Routes {
+		v.named[r.Name], v.places[r] = r, i
 		if cost := r.Route.GraphQL; cost != nil {
 			v.pricers[r] = graphql.New(graphql.Rules(*cost))
 		}

@@ -20,6 +20,7 @@ type problem struct {
 	Violated     []string `json:"violated-policies,omitempty"`
 	Reason       string   `json:"reason,omitempty"`
 	RetryAfterMS int64    `json:"retry_after_ms,omitempty"`
+	Receipt      string   `json:"receipt,omitempty"`
 }
 
 // bareBody is the whole body of a refusal that must not tell its cause.
@@ -59,6 +60,7 @@ func (v *Verdict) problem() problem {
 	if v.Detail != "" {
 		p.Detail = v.Detail
 	}
+	p.Receipt = v.Receipt
 	if v.Code != CodeQuotaExceeded {
 		return p
 	}
@@ -116,6 +118,9 @@ func (p *problem) appendTo(b []byte) []byte {
 	}
 	if p.RetryAfterMS != 0 {
 		b = strconv.AppendInt(append(b, `,"retry_after_ms":`...), p.RetryAfterMS, 10)
+	}
+	if p.Receipt != "" {
+		b = appendText(append(b, `,"receipt":`...), p.Receipt)
 	}
 	return append(b, '}')
 }

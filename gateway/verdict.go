@@ -104,6 +104,8 @@ type Verdict struct {
 	// Lease is the token for release and settle at doors that do not see the end
 	// of a request; "" when there is nothing to release or settle.
 	Lease string
+	// Receipt tells, signed, what the refusal rests on; "" where there is none.
+	Receipt string
 
 	Limits           []LimitState // in order of evaluation, without shadows; nil when degraded
 	Shadows          []LimitState // that are counted and refuse nobody; not told to callers
@@ -128,6 +130,7 @@ type Verdict struct {
 	// settleID names the settlement: of us, for a request id may be the caller's.
 	settleID string
 	recorded logEntry
+	grounds  grounds
 	drawn    *drawing // that Limits lie in; nil: nothing was asked
 	room     *drawing // of a verdict that is used again
 }
