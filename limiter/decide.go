@@ -160,6 +160,9 @@ func (o *Outcome) check(draw *Draw) error {
 		refused = refused || o.Slots[i].Refused && !draw.Slots[i].Shadow
 	}
 	for i := range o.Quotas {
+		if o.Quotas[i].Lost && !draw.Quotas[i].Recorded {
+			return fmt.Errorf("%w: counter of quota %q lost although nobody records it", ErrStore, draw.Quotas[i].LimitID)
+		}
 		refused = refused || o.Quotas[i].Refused && !draw.Quotas[i].Shadow
 	}
 	if refused == o.Admitted {

@@ -86,6 +86,10 @@ type Quota struct {
 	Bill       bool  // admit beyond Amount, and say so
 	Shadow     bool
 	PerRequest bool // counts requests, so Settle leaves it alone; stores ignore it
+	// Recorded: what this quota admits is written to a ledger, from which lost
+	// counters are rebuilt. So the store believes a counter, present or absent, only where it
+	// holds the mark that says so (QuotaLevel.Lost). Without it an absent counter is 0.
+	Recorded bool
 }
 
 // Lease names a held slot.
@@ -144,6 +148,10 @@ type QuotaLevel struct {
 	Used    int64 // units of the period, this request included if it was admitted
 	Refused bool
 	Overage bool // admitted beyond Amount
+	// Lost: nobody has said that the store still knows what was used before (see
+	// Quota.Recorded). A quota that blocks refuses until its counter is rebuilt, one that
+	// bills admits; Used counts from the loss on.
+	Lost bool
 }
 
 // Outcome is a store's answer for one draw, with one entry per charge, slot and

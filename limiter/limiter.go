@@ -58,7 +58,7 @@ const (
 	ReasonBlocked          Reason = "blocked"            // 429 without Retry-After: a limit of 0
 	ReasonCostExceedsBurst Reason = "cost-exceeds-burst" // 422: can never pass
 	ReasonFallback         Reason = "fallback"           // 429: degraded, local bucket empty
-	ReasonClosed           Reason = "store-unavailable"  // 503: degraded, route fails closed
+	ReasonClosed           Reason = "store-unavailable"  // 503: degraded, route fails closed; or a blocking quota's counter is lost
 	ReasonOpen             Reason = "fail-open"          // admitted: degraded, within the fallback
 )
 

@@ -159,7 +159,7 @@ func (l *Limiter) remember(a *asking, req *Request, r reply, mark uint64) {
 	}
 	for at := range a.draw.Quotas {
 		q, level := &a.draw.Quotas[at], &r.out.Quotas[at]
-		if !level.Refused || q.Shadow {
+		if !level.Refused || level.Lost || q.Shadow { // the next moment may bring a lost counter back
 			continue
 		}
 		l.denied.put(&denial{

@@ -19,8 +19,8 @@ func (a *asking) decision(req *Request, out Outcome) Decision {
 		}
 	}
 	for i := range d.Quotas {
-		if d.Quotas[i].Refused && !req.Draw.Quotas[i].Shadow {
-			v.add(PartQuota, i, req.Draw.Quotas[i].untilEnd(out.NowMicros))
+		if level := &d.Quotas[i]; level.Refused && !req.Draw.Quotas[i].Shadow {
+			v.add(PartQuota, i, level.wait(&req.Draw.Quotas[i], out.NowMicros))
 		}
 	}
 	v.decide(&d)
@@ -80,12 +80,21 @@ func (q *Quota) untilEnd(now int64) int64 {
 	return max(1, q.End-now)
 }
 
+// wait is for how long the quota refuses: to the end of its period, or, when its
+// counter is lost, for a time that nobody knows.
+func (l *QuotaLevel) wait(q *Quota, now int64) int64 {
+	if l.Lost {
+		return 0
+	}
+	return q.untilEnd(now)
+}
+
 // forever is the wait for what never comes back.
 const forever = 1<<63 - 1
 
-// verdict finds the part that decides a refusal: the one with the largest wait, and a
-// place of a concurrency limit, for which nobody knows the wait, only when it
-// refuses alone.
+// verdict finds the part that decides a refusal: the one with the largest wait. A
+// place of a concurrency limit and a lost counter, for which nobody knows the wait,
+// decide only when nothing else refuses.
 type verdict struct {
 	part Part
 	at   int
@@ -112,6 +121,9 @@ func (v *verdict) decide(d *Decision) {
 		d.Reason = ReasonConcurrency
 	case PartQuota:
 		d.Reason = ReasonQuota
+		if d.Quotas[v.at].Lost {
+			d.Reason = ReasonClosed
+		}
 	default:
 		d.Reason = ReasonLimit
 	}

@@ -96,7 +96,8 @@ func (s *Store) quota(now int64, q *limiter.Quota) limiter.QuotaLevel {
 			c.until = keptUntil(now, 0)
 		}
 	}
-	return limiter.QuotaLevel{Used: used, Refused: q.Cost > q.Cap()-used}
+	lost := q.Recorded && !s.marked
+	return limiter.QuotaLevel{Used: used, Refused: q.Cost > q.Cap()-used || lost && !q.Bill, Lost: lost}
 }
 
 // count adds units to a counter, within what it can hold.

@@ -69,7 +69,7 @@ func (s *Store) spend(now int64, d *limiter.Draw, v *verdict, places []place, ou
 	for i := range d.Quotas {
 		if q := &d.Quotas[i]; v.spends(q.Shadow) {
 			used := s.count(now, countedBy(q.Row, q.Hash, q.Start), q.Cost, q.End)
-			out.Quotas[i] = limiter.QuotaLevel{Used: used, Overage: q.Bill && used > q.Amount}
+			out.Quotas[i] = limiter.QuotaLevel{Used: used, Overage: q.Bill && used > q.Amount, Lost: out.Quotas[i].Lost}
 		}
 	}
 }

@@ -25,6 +25,7 @@ type Store struct {
 	slots  table[limit, leases]
 	quotas table[counted, counter]
 	marks  table[string, int64] // ids of amendments, by the time in µs when they were applied
+	marked bool                 // counters of recorded quotas can be believed
 }
 
 // limit names one limit of one subject.
@@ -47,7 +48,16 @@ func (s *Store) Flush() {
 	s.forget()
 }
 
+// Mark says that the counters of recorded quotas can be believed from now on: they
+// have been rebuilt, or there was nothing to count. A flush takes it back.
+func (s *Store) Mark() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.marked = true
+}
+
 func (s *Store) forget() {
+	s.marked = false
 	s.rows = newTable[limiter.Row, row]()
 	s.slots = newTable[limit, leases]()
 	s.quotas = newTable[counted, counter]()

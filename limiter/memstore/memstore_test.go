@@ -15,7 +15,7 @@ import (
 func newWorld(*testing.T) storetest.World {
 	clock := storetest.NewManual()
 	store := memstore.New(clock.Time)
-	return storetest.World{Store: store, Clock: clock, Flush: func(testing.TB) { store.Flush() }, Fast: true}
+	return storetest.World{Store: store, Clock: clock, Flush: func(testing.TB) { store.Flush() }, Mark: func(testing.TB) { store.Mark() }, Fast: true}
 }
 
 func TestStore_Conforms(t *testing.T) {

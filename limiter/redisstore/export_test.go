@@ -139,3 +139,12 @@ func RefundsOf(d limiter.Draw, out limiter.Outcome) []limiter.Amendment {
 	}
 	return plain
 }
+
+// KeptKeys are the keys of all lanes' marks.
+func (s *Store) KeptKeys() []string {
+	keys := make([]string, laneCount)
+	for lane := range keys {
+		keys[lane] = string(s.keys.appendKept(nil, lane))
+	}
+	return keys
+}

@@ -14,18 +14,19 @@
 --         a slot is    key (2)  most leases (4)  hold in µs (6)  flags (1: shadow)
 --                      length of the lease's name (1)  name
 --         a quota is   key (2)  cost (7)  amount (7)  cap (7)  end in Unix µs, or 0
---                      for a lifetime (8)  flags (1: shadow, 2: bill)
+--                      for a lifetime (8)  flags (1: shadow, 2: bill, 4: recorded)
+--                      and, if it is recorded, key of its lane's mark (2)
 -- returns a string: the time (8), then for each request a byte (1 admitted,
 --         0 refused, 2 a key of it holds another type) and per charge  level (8,
 --         signed)  wait in µs (8)  extra tokens (6)  flags (1: overflow); per slot
 --         leases held (4)  flags (1: refused); per quota  units used (8)  flags
---         (1: refused, 2: overage)
+--         (1: refused, 2: overage, 4: lost)
 
 local requests = ARGV[1]
 local count, overs, at = unpack('<I2I2', requests)
 local others = count + overs -- where the keys of leases and quotas begin
 local reply, out = { pack('<I8', now) }, 1
-local slots, quotas = {}, {} -- by index into KEYS
+local slots, quotas, marks = {}, {}, {} -- by index into KEYS
 for index = 1, count do look(index) end
 
 local function add(text)
@@ -136,12 +137,23 @@ local function quotaof(index)
   return q
 end
 
+-- Whether a counter can be believed: only where the console has left its mark. A
+-- counter without one may be what a settlement made after a flush.
+local function marked(index)
+  if marks[index] == nil then marks[index] = call('EXISTS', KEYS[others + index]) == 1 end
+  return marks[index]
+end
+
 local function readcount()
-  local q, index, cap, ends, flags = { refused = false, overage = false }, nil, nil, nil, nil
+  local q, index, cap, ends, flags, mark = { refused = false, overage = false, lost = false }, nil, nil, nil, nil, nil
   index, q.cost, q.amount, cap, ends, flags, at = unpack('<I2I7I7I7I8B', requests, at)
+  if flags >= 4 then
+    mark, at = unpack('<I2', requests, at)
+    q.lost, flags = not marked(mark), flags - 4
+  end
   q.counter, q.shadow, q.bill = quotaof(index), fmod(flags, 2) == 1, flags >= 2
   if q.counter then
-    q.refused = q.cost > cap - q.counter.used
+    q.refused = q.cost > cap - q.counter.used or (q.lost and not q.bill)
     q.counter.ends = ends
     verdict(not q.refused, q.shadow)
   else
@@ -189,7 +201,7 @@ local function decide()
   end
   for _, s in ipairs(places) do add(pack('<I4B', s.set and s.set.held or 0, s.refused and 1 or 0)) end
   for _, q in ipairs(periods) do
-    add(pack('<I8B', q.counter and q.counter.used or 0, (q.refused and 1 or 0) + (q.overage and 2 or 0)))
+    add(pack('<I8B', q.counter and q.counter.used or 0, (q.refused and 1 or 0) + (q.overage and 2 or 0) + (q.lost and 4 or 0)))
   end
 end
 

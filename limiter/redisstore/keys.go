@@ -147,6 +147,12 @@ func (k *keyspace) appendMark(b []byte, lane int, id string) []byte {
 	return k.appendHash(append(append(b, k.prefixes[lane]...), "m:"...), 'm', "", id)
 }
 
+// appendKept appends the key of the mark which says that a lane's counters of recorded
+// quotas can be believed.
+func (k *keyspace) appendKept(b []byte, lane int) []byte {
+	return append(append(b, k.prefixes[lane]...), 'k')
+}
+
 // appendProbe appends the key of the row that a probe of the lane draws from.
 func (k *keyspace) appendProbe(b []byte, lane int) []byte {
 	return append(append(b, k.prefixes[lane]...), "g:~probe"...)

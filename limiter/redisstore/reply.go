@@ -93,8 +93,8 @@ func (r *reply) parts(s shape, out *limiter.Outcome) {
 		out.Quotas = make([]limiter.QuotaLevel, s.quotas)
 	}
 	for i := range out.Quotas {
-		used, flags := r.number(8), r.byte(3)
-		out.Quotas[i] = limiter.QuotaLevel{Used: used, Refused: flags&1 != 0, Overage: flags&2 != 0}
+		used, flags := r.number(8), r.byte(7)
+		out.Quotas[i] = limiter.QuotaLevel{Used: used, Refused: flags&1 != 0, Overage: flags&2 != 0, Lost: flags&4 != 0}
 	}
 }
 

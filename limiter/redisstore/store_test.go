@@ -3,6 +3,7 @@ package redisstore_test
 import (
 	"context"
 	"testing"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -52,6 +53,7 @@ func conforms(t *testing.T, url string) {
 			Store: store, Clock: clock,
 			Another:  func() limiter.Store { return redisstore.NewVirtual(patientTo(t, url), options, clock.Now) },
 			Flush:    func(t testing.TB) { flush(t, client) },
+			Mark:     func(t testing.TB) { mark(t, client, store) },
 			Together: store.TakeAll,
 		}
 		if store.Clustered() {
@@ -88,6 +90,18 @@ func masters(t testing.TB, client redis.UniversalClient, do func(context.Context
 		err = do(context.Background(), client.(*redis.Client))
 	}
 	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// mark leaves the mark of every lane, as the console does.
+func mark(t testing.TB, client redis.UniversalClient, store *redisstore.Store) {
+	t.Helper()
+	pipe := client.Pipeline()
+	for _, key := range store.KeptKeys() {
+		pipe.Set(context.Background(), key, "1", time.Hour)
+	}
+	if _, err := pipe.Exec(context.Background()); err != nil {
 		t.Fatal(err)
 	}
 }

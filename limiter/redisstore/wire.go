@@ -23,6 +23,7 @@ const (
 	shadowFlag      = 1 // of a charge, slot or quota
 	boundedFlag     = 2 // of a charge: its identifiers are bounded
 	billFlag        = 2 // of a quota
+	recordedFlag    = 4 // of a quota: the index of its lane's mark follows
 )
 
 // keyPart says in which part of KEYS a key stands.
@@ -178,7 +179,10 @@ func (k *keyspace) packQuota(r *request, q *limiter.Quota) {
 	r.arg = appendUint(r.arg, 7, q.Amount)
 	r.arg = appendUint(r.arg, 7, q.Cap())
 	r.arg = appendUint(r.arg, 8, q.End)
-	r.arg = append(r.arg, flag(q.Shadow, shadowFlag)|flag(q.Bill, billFlag))
+	r.arg = append(r.arg, flag(q.Shadow, shadowFlag)|flag(q.Bill, billFlag)|flag(q.Recorded, recordedFlag))
+	if q.Recorded {
+		r.key(otherKeys, func(b []byte) []byte { return k.appendKept(b, k.lane(q.Row)) })
+	}
 }
 
 func flag(set bool, bit byte) byte {

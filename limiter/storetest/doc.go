@@ -50,6 +50,10 @@
 //     that it names. The counter is kept until an hour after End, at least an
 //     hour from the last write; with End 0 for 400 days from the last draw that named it.
 //     Past that it may be gone.
+//     A quota with Recorded is Lost as long as its lane holds no mark (World.Mark), whether its
+//     counter is there or not: a settlement may have made one after a flush. A lost one refuses
+//     without Bill, and with Bill is judged and spent on the counter as it is. Without Recorded
+//     no mark is looked at, and nothing is Lost.
 //
 // Identifiers (Charge.Identifiers = max > 0):
 //

@@ -170,6 +170,7 @@ func (tr *trace) quota(row limiter.Row, i int) limiter.Quota {
 	q.Amount = rapid.SampledFrom([]int64{0, 5, 20, 1000, policy.MaxUnits - 1}).Draw(tr.rt, "amount")
 	q.Most = rapid.SampledFrom([]int64{0, 0, 7, 40, policy.MaxUnits - 1}).Draw(tr.rt, "most")
 	q.Bill = rapid.Bool().Draw(tr.rt, "bill")
+	q.Recorded = rapid.IntRange(0, 3).Draw(tr.rt, "recorded") == 0
 	q.Shadow = rapid.IntRange(0, 4).Draw(tr.rt, "shadow") == 0
 	return q
 }

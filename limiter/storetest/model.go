@@ -16,6 +16,7 @@ type Model struct {
 	slots  map[modelLimit]map[string]int64 // expiry by lease
 	quotas map[modelLimit]*big.Int
 	marks  map[string]bool
+	marked bool // counters of recorded quotas can be believed
 }
 
 // modelRow is a row's buckets by hash.
@@ -41,7 +42,11 @@ func (m *Model) Flush() {
 	m.slots = map[modelLimit]map[string]int64{}
 	m.quotas = map[modelLimit]*big.Int{}
 	m.marks = map[string]bool{}
+	m.marked = false
 }
+
+// Mark lets counters of recorded quotas be believed.
+func (m *Model) Mark() { m.marked = true }
 
 // Decide decides a draw.
 func (m *Model) Decide(now int64, d *limiter.Draw) limiter.Outcome {

@@ -68,7 +68,8 @@ func (m *Model) quota(q limiter.Quota) limiter.QuotaLevel {
 		top = policy.MaxUnits - 1
 	}
 	after := new(big.Int).Add(used, big.NewInt(q.Cost))
-	return limiter.QuotaLevel{Used: used.Int64(), Refused: after.Cmp(big.NewInt(top)) > 0}
+	lost := q.Recorded && !m.marked
+	return limiter.QuotaLevel{Used: used.Int64(), Refused: after.Cmp(big.NewInt(top)) > 0 || lost && !q.Bill, Lost: lost}
 }
 
 func (m *Model) used(l modelLimit) *big.Int {

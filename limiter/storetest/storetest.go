@@ -50,6 +50,9 @@ type World struct {
 	Together func(ctx context.Context, draws []*limiter.Draw) ([]limiter.Outcome, []error)
 	// Flush makes the store forget everything, as a flush of its servers does.
 	Flush func(t testing.TB)
+	// Mark says of all lanes that their counters of recorded quotas can be believed, as
+	// the console does when it has rebuilt them. A flush takes it back.
+	Mark func(t testing.TB)
 	// Lane names the lane that a row lies in, where a store has lanes that it
 	// cannot decide together (a Cluster); nil where it decides any rows together.
 	Lane func(limiter.Row) string
@@ -80,7 +83,7 @@ func Conform(t *testing.T, newWorld func(t *testing.T) World) {
 	t.Helper()
 	w := newWorld(t)
 	for _, parts := range [][]part{
-		traceParts(), bucketParts(), reportedParts(), changeParts(), errorParts(), slotParts(), quotaParts(), amendParts(), identifierParts(),
+		traceParts(), bucketParts(), reportedParts(), changeParts(), errorParts(), slotParts(), quotaParts(), lostParts(), amendParts(), identifierParts(),
 	} {
 		for _, p := range parts {
 			t.Run(p.name, func(t *testing.T) {

@@ -76,7 +76,7 @@ func TestModel_Conforms(t *testing.T) {
 	t.Parallel()
 	Conform(t, func(*testing.T) World {
 		s := &modelStore{clock: NewManual(), model: NewModel()}
-		return World{Store: s, Clock: s.clock, Flush: func(testing.TB) { s.model.Flush() }, Steps: 100}
+		return World{Store: s, Clock: s.clock, Flush: func(testing.TB) { s.model.Flush() }, Mark: func(testing.TB) { s.model.Mark() }, Steps: 100}
 	})
 }
 
@@ -161,36 +161,38 @@ func eachQuota(change func(*limiter.Quota)) func(*limiter.Draw) {
 func TestTraces_I23_FindEveryFault(t *testing.T) {
 	t.Parallel()
 	for name, fault := range map[string]faulty{
-		"shadows refuse":          {draw: eachCharge(func(c *limiter.Charge) { c.Shadow = false })},
-		"no extra tokens":         {draw: eachCharge(func(c *limiter.Charge) { c.Extra = 0 })},
-		"one extra token more":    {draw: eachCharge(func(c *limiter.Charge) { c.Extra += min(1, c.Extra) })},
-		"identifiers without end": {draw: eachCharge(func(c *limiter.Charge) { c.Identifiers = 0 })},
-		"fewer identifiers":       {draw: eachCharge(func(c *limiter.Charge) { c.Identifiers /= 2 })},
-		"numbers are not taken":   {draw: eachCharge(func(c *limiter.Charge) { c.Numbers.Tokens = max(1, c.Numbers.Tokens-1) })},
-		"a place too many":        {draw: func(d *limiter.Draw) { widen(d.Slots) }},
-		"leases end early":        {draw: func(d *limiter.Draw) { shorten(d.Slots) }},
-		"billing blocks":          {draw: eachQuota(func(q *limiter.Quota) { q.Bill = false })},
-		"no most":                 {draw: eachQuota(func(q *limiter.Quota) { q.Most = 0 })},
-		"quotas without a period": {draw: eachQuota(func(q *limiter.Quota) { q.Start = 0 })},
-		"quotas' shadows refuse":  {draw: eachQuota(func(q *limiter.Quota) { q.Shadow = false })},
-		"overflow is not told":    {answer: func(out *limiter.Outcome) { hide(out.Levels) }},
-		"debts are told as 0":     {answer: func(out *limiter.Outcome) { raise(out.Levels) }},
-		"overage is not told":     {answer: func(out *limiter.Outcome) { deny(out.Quotas) }},
-		"repeats are applied":     {noIDs: true},
-		"returns save up refill":  {correct: func(a *limiter.Amendment) { a.Since = 0 }},
-		"nothing is given back":   {correct: func(a *limiter.Amendment) { a.Tokens = min(0, a.Tokens) }},
-		"nobody goes into debt":   {correct: func(a *limiter.Amendment) { a.Tokens = max(0, a.Tokens) }},
-		"all leases are held":     {allHeld: true},
-		"renewing needs no place": {lease: func(l *limiter.Lease) { l.Max++ }},
-		"renewals are too short":  {lease: func(l *limiter.Lease) { l.HoldMicros = (l.HoldMicros + 1) / 2 }},
-		"releases do nothing":     {keepAll: true},
+		"shadows refuse":           {draw: eachCharge(func(c *limiter.Charge) { c.Shadow = false })},
+		"no extra tokens":          {draw: eachCharge(func(c *limiter.Charge) { c.Extra = 0 })},
+		"one extra token more":     {draw: eachCharge(func(c *limiter.Charge) { c.Extra += min(1, c.Extra) })},
+		"identifiers without end":  {draw: eachCharge(func(c *limiter.Charge) { c.Identifiers = 0 })},
+		"fewer identifiers":        {draw: eachCharge(func(c *limiter.Charge) { c.Identifiers /= 2 })},
+		"numbers are not taken":    {draw: eachCharge(func(c *limiter.Charge) { c.Numbers.Tokens = max(1, c.Numbers.Tokens-1) })},
+		"a place too many":         {draw: func(d *limiter.Draw) { widen(d.Slots) }},
+		"leases end early":         {draw: func(d *limiter.Draw) { shorten(d.Slots) }},
+		"billing blocks":           {draw: eachQuota(func(q *limiter.Quota) { q.Bill = false })},
+		"no most":                  {draw: eachQuota(func(q *limiter.Quota) { q.Most = 0 })},
+		"quotas without a period":  {draw: eachQuota(func(q *limiter.Quota) { q.Start = 0 })},
+		"quotas' shadows refuse":   {draw: eachQuota(func(q *limiter.Quota) { q.Shadow = false })},
+		"overflow is not told":     {answer: func(out *limiter.Outcome) { hide(out.Levels) }},
+		"debts are told as 0":      {answer: func(out *limiter.Outcome) { raise(out.Levels) }},
+		"lost quotas are believed": {draw: eachQuota(func(q *limiter.Quota) { q.Recorded = false })},
+		"losses are not told":      {answer: func(out *limiter.Outcome) { find(out.Quotas) }},
+		"overage is not told":      {answer: func(out *limiter.Outcome) { deny(out.Quotas) }},
+		"repeats are applied":      {noIDs: true},
+		"returns save up refill":   {correct: func(a *limiter.Amendment) { a.Since = 0 }},
+		"nothing is given back":    {correct: func(a *limiter.Amendment) { a.Tokens = min(0, a.Tokens) }},
+		"nobody goes into debt":    {correct: func(a *limiter.Amendment) { a.Tokens = max(0, a.Tokens) }},
+		"all leases are held":      {allHeld: true},
+		"renewing needs no place":  {lease: func(l *limiter.Lease) { l.Max++ }},
+		"renewals are too short":   {lease: func(l *limiter.Lease) { l.HoldMicros = (l.HoldMicros + 1) / 2 }},
+		"releases do nothing":      {keepAll: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			clock := NewManual()
 			store := memstore.New(clock.Time)
 			fault.Store = store
-			w := World{Store: fault, Clock: clock, Flush: func(testing.TB) { store.Flush() }}
+			w := World{Store: fault, Clock: clock, Flush: func(testing.TB) { store.Flush() }, Mark: func(testing.TB) { store.Mark() }}
 			if found := w.tracesUntilFault(t, 60); found == 0 {
 				t.Error("not found in 60 traces of 120 steps")
 			}
@@ -208,7 +210,7 @@ func TestTraces_I23_FindAClockThatNeverGoesBack(t *testing.T) {
 		}
 		return latest
 	})
-	w := World{Store: store, Clock: clock, Flush: func(testing.TB) { store.Flush(); latest = clock.Time() }}
+	w := World{Store: store, Clock: clock, Flush: func(testing.TB) { store.Flush(); latest = clock.Time() }, Mark: func(testing.TB) { store.Mark() }}
 	if w.tracesUntilFault(t, 60) == 0 {
 		t.Error("not found in 60 traces of 120 steps")
 	}
@@ -236,7 +238,7 @@ func TestTraces_I23_FindNothingWrongInARightStore(t *testing.T) {
 	t.Parallel()
 	clock := NewManual()
 	store := memstore.New(clock.Time)
-	w := World{Store: store, Clock: clock, Flush: func(testing.TB) { store.Flush() }}
+	w := World{Store: store, Clock: clock, Flush: func(testing.TB) { store.Flush() }, Mark: func(testing.TB) { store.Mark() }}
 	if i := w.tracesUntilFault(t, 30); i != 0 {
 		t.Errorf("trace %d differs", i)
 	}
@@ -263,6 +265,12 @@ func hide(levels []limiter.Level) {
 func raise(levels []limiter.Level) {
 	for i := range levels {
 		levels[i].Units = max(0, levels[i].Units)
+	}
+}
+
+func find(quotas []limiter.QuotaLevel) {
+	for i := range quotas {
+		quotas[i].Lost = false
 	}
 }
 

@@ -101,6 +101,9 @@ func (w World) trace(t *testing.T, rt *rapid.T, length int) error {
 	tr := &trace{World: w, t: t, rt: rt, model: NewModel(), calm: rapid.Bool().Draw(rt, "calm"), plain: rapid.IntRange(0, 2).Draw(rt, "plain") == 0}
 	tr.numbers = rapid.SliceOfN(rapid.Custom(anyNumbers), 1, 4).Draw(rt, "numbers")
 	tr.flush()
+	if rapid.IntRange(0, 3).Draw(rt, "marked") > 0 {
+		tr.mark()
+	}
 	for i := range length {
 		if err := tr.step(); err != nil {
 			return fmt.Errorf("step %d: %w", i, err)
@@ -120,13 +123,21 @@ func (tr *trace) flush() {
 	tr.model.Flush()
 }
 
+func (tr *trace) mark() {
+	tr.Mark(tr.t)
+	tr.model.Mark()
+}
+
 // step lets some time go by, makes a call and compares.
 func (tr *trace) step() error {
 	tr.Clock.Advance(time.Duration(tr.move()) * time.Microsecond)
 	tr.choose()
 	switch op := rapid.IntRange(0, 99).Draw(tr.rt, "call"); {
-	case op < 60:
+	case op < 58:
 		return tr.take()
+	case op < 60: // more often than flushes: what is lost refuses most of what a trace could find
+		tr.mark()
+		return nil
 	case op < 75:
 		return tr.amend()
 	case op < 87:
