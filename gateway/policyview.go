@@ -17,7 +17,7 @@ type policyView struct {
 	usersErr error
 	pricers  map[*policy.CompiledRoute]*graphql.Pricer
 	named    map[string]*policy.CompiledRoute
-	places   map[*policy.CompiledRoute]int // in the document
+	places   map[*policy.CompiledRoute]int                // in the document
 	body     map[*policy.CompiledRoute]bool               // routes that look into bodies for their limits
 	counted  map[*policy.CompiledRoute][]policy.Dimension // headers and body fields that limits count per, for the log
 	settles  bool                                         // some route corrects its cost later
