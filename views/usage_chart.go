@@ -1,6 +1,7 @@
 package views
 
 import (
+	"math"
 	"strconv"
 	"strings"
 
@@ -42,7 +43,18 @@ func (c UsageChart) top() float64 {
 		}
 		most = max(most, n)
 	}
-	return ui.NiceTop(float64(most))
+	return roundTop(float64(most))
+}
+
+// roundTop is the end of a scale that shows x and leaves little of it empty.
+func roundTop(x float64) float64 {
+	base := math.Pow(10, math.Floor(math.Log10(max(x, 1))))
+	for _, m := range []float64{1, 1.2, 1.6, 2, 3, 4, 5, 6, 8} {
+		if x <= m*base {
+			return m * base
+		}
+	}
+	return 10 * base
 }
 
 // bars are all bars of one kind as one path: pages stay small.
@@ -80,8 +92,9 @@ func short(f float64) string {
 	return strings.TrimSuffix(strconv.FormatFloat(f, 'f', 1, 64), ".0")
 }
 
-// tick is a label below the axis, at a share of the width.
-type chartTick struct{ X, Label, Anchor string }
+// chartTick is a label below the axis, at a share of the width. Every other one is
+// left out where there is little room.
+type chartTick struct{ X, Label, Anchor, Class string }
 
 func (c UsageChart) ticks() (out []chartTick) {
 	for i, b := range c.Bars {
@@ -89,7 +102,10 @@ func (c UsageChart) ticks() (out []chartTick) {
 			continue
 		}
 		share := 100 * (float64(i) + 0.5) / float64(len(c.Bars))
-		t := chartTick{short(share) + "%", b.Tick, "middle"}
+		t := chartTick{X: short(share) + "%", Label: b.Tick, Anchor: "middle"}
+		if len(out)%2 == 1 {
+			t.Class = "alt"
+		}
 		switch {
 		case share < 5:
 			t.X, t.Anchor = "0", "start"
