@@ -58,6 +58,8 @@ type Tx interface {
 	BulkRows
 	BeatRows
 	MemberRows
+	ReceiptRows
+	CapacityRows
 }
 
 // Cursor is the place after which a page begins: the sort key of the last row

@@ -21,6 +21,86 @@ type APIToken struct {
 	LastUsedAt *time.Time
 }
 
+type Alert struct {
+	ID         string
+	TenantID   *string
+	RuleID     string
+	RuleName   string
+	Kind       string
+	Object     string
+	ObjectName string
+	Value      int64
+	Threshold  int64
+	Words      string
+	OpenedAt   time.Time
+	SeenAt     time.Time
+	ToldAt     *time.Time
+	ResolvedAt *time.Time
+	Resolution string
+}
+
+type AlertChannel struct {
+	ID        string
+	TenantID  *string
+	Name      string
+	Kind      string
+	Target    string
+	Secret    []byte
+	SecretAt  *time.Time
+	OldSecret []byte
+	OldUntil  *time.Time
+	Enabled   bool
+	Problem   string
+	CreatedAt time.Time
+	UpdatedAt time.Time
+}
+
+type AlertDelivery struct {
+	ID          string
+	TenantID    *string
+	ChannelID   string
+	ChannelName string
+	Kind        string
+	Target      string
+	AlertID     string
+	Event       string
+	Subject     string
+	Body        string
+	State       string
+	Attempts    int32
+	NextAt      time.Time
+	LeasedUntil *time.Time
+	Status      int32
+	Problem     string
+	CreatedAt   time.Time
+	DoneAt      *time.Time
+}
+
+type AlertRule struct {
+	ID         string
+	Name       string
+	Kind       string
+	Threshold  int64
+	ForSeconds int32
+	Channels   []string
+	Enabled    bool
+	CreatedAt  time.Time
+	UpdatedAt  time.Time
+}
+
+type AlertSilence struct {
+	ID        string
+	RuleID    string
+	Object    string
+	Reason    string
+	AuthorID  string
+	Author    string
+	CreatedAt time.Time
+	EndsAt    time.Time
+	EndedAt   *time.Time
+	EndedBy   string
+}
+
 type Ask struct {
 	ID          string
 	TenantID    string
@@ -111,6 +191,26 @@ type BulkJob struct {
 	StartedByID    string
 	EndedAt        *time.Time
 	EndedBy        string
+}
+
+type Capacity struct {
+	ID          string
+	Route       string
+	Target      string
+	Version     int64
+	KneeMilli   int64
+	BeyondMilli int64
+	PlateauUs   int64
+	P99Us       int64
+	Ended       string
+	Why         string
+	Method      string
+	Note        string
+	Steps       []byte
+	MeasuredAt  time.Time
+	AuthorID    string
+	Author      string
+	CreatedAt   time.Time
 }
 
 type Credential struct {
