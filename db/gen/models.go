@@ -474,6 +474,15 @@ type PortalRule struct {
 	UpdatedAt time.Time
 }
 
+type ReceiptKey struct {
+	PublicKey []byte
+	KeyID     string
+	Replica   string
+	Host      string
+	FirstSeen time.Time
+	LastSeen  time.Time
+}
+
 type Rollout struct {
 	Version        int64
 	Base           int64
