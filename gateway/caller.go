@@ -21,6 +21,7 @@ type caller struct {
 // terms are what a tenant record says besides its plan.
 type terms struct {
 	overrides *policy.Overrides // nil: none
+	grants    policy.Grants     // nil: none
 	zone      *time.Location    // nil: the quota's
 	anchor    time.Time         // zero: none
 }
@@ -40,6 +41,7 @@ type termsBook struct {
 type termsEntry struct {
 	zone, anchor string
 	overrides    []policy.Override
+	grants       []policy.Grant
 	terms        terms
 }
 
@@ -50,7 +52,7 @@ func newTermsBook(log *slog.Logger) *termsBook {
 // of reads the terms of a record. What cannot be read is logged once and does not
 // hold: the plan's values do.
 func (b *termsBook) of(r *policy.TenantRecord) terms {
-	if len(r.Overrides) == 0 && r.TimeZone == "" && r.QuotaAnchor == "" {
+	if len(r.Overrides) == 0 && len(r.Grants) == 0 && r.TimeZone == "" && r.QuotaAnchor == "" {
 		return terms{}
 	}
 	b.mu.RLock()
@@ -59,7 +61,7 @@ func (b *termsBook) of(r *policy.TenantRecord) terms {
 	if ok && e.same(r) {
 		return e.terms
 	}
-	e = termsEntry{r.TimeZone, r.QuotaAnchor, r.Overrides, b.compile(r)}
+	e = termsEntry{r.TimeZone, r.QuotaAnchor, r.Overrides, r.Grants, b.compile(r)}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for id := range b.entries {
@@ -75,15 +77,19 @@ func (b *termsBook) of(r *policy.TenantRecord) terms {
 // same reports whether the entry was made of this very record: directories answer
 // with one copy of a record until it changes.
 func (e *termsEntry) same(r *policy.TenantRecord) bool {
-	return e.zone == r.TimeZone && e.anchor == r.QuotaAnchor && len(e.overrides) == len(r.Overrides) &&
-		(len(e.overrides) == 0 || &e.overrides[0] == &r.Overrides[0])
+	return e.zone == r.TimeZone && e.anchor == r.QuotaAnchor && sameSlice(e.overrides, r.Overrides) && sameSlice(e.grants, r.Grants)
 }
+
+func sameSlice[T any](a, b []T) bool { return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0]) }
 
 func (b *termsBook) compile(r *policy.TenantRecord) (t terms) {
 	var err error
 	if t.overrides, err = policy.CompileOverrides(r.Overrides); err != nil {
 		b.log.Error("not all overrides of a tenant can be used; the others hold", "tenant", r.ID, "error", err.Error())
 		t.overrides = usable(r.Overrides)
+	}
+	if t.grants, err = policy.CompileGrants(r.Grants); err != nil {
+		b.log.Error("grants of a tenant cannot be used; its quota holds without them", "tenant", r.ID, "error", err.Error())
 	}
 	if r.TimeZone != "" {
 		if t.zone, err = time.LoadLocation(r.TimeZone); err != nil {

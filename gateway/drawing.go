@@ -136,8 +136,9 @@ func (d *drawing) quota(caller *caller) {
 	if q.Counts == policy.CountsRequests {
 		cost = d.rows.v.hits
 	}
-	amount, most, from := caller.overrides.Quota(q, d.now)
 	start, end := d.rows.view.periods.at(q, &caller.terms, time.UnixMicro(d.now))
+	amount, most, from := caller.overrides.Quota(q, d.now)
+	amount, most, from = caller.grants.Add(start.UnixMicro(), amount, most, from)
 	state := LimitState{Kind: LimitQuota, ID: q.ID, Quota: amount, Cost: cost, Shadow: q.Shadow, Unlimited: from.Unlimited, From: from}
 	bill := q.Over == policy.OverBill
 	if state.Blocked = amount == 0 && !bill && !from.Unlimited; from.Unlimited || state.Blocked && q.Shadow {

@@ -42,6 +42,7 @@ type Provenance struct {
 	ExpiresMicros int64  // Unix µs from which on another value may hold; 0: never
 	Reason        string // of the override or boost
 	Unlimited     bool   // nothing is counted; the numbers are zero
+	Granted       int64  // units of a quota that one-off grants add; they are in the numbers
 }
 
 // Overrides are a tenant's overrides and boosts, ready to be asked. A nil

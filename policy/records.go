@@ -117,6 +117,7 @@ type TenantRecord struct {
 	TimeZone    string      `json:"time_zone,omitempty"`    // IANA name; "" for that of the plan's quota
 	QuotaAnchor string      `json:"quota_anchor,omitempty"` // YYYY-MM-DD, where anniversaries count from
 	Overrides   []Override  `json:"overrides,omitempty"`
+	Grants      []Grant     `json:"grants,omitempty"` // of periods that have not ended
 }
 
 // Place is a position in the directory's change stream. Epoch names the copy of
