@@ -116,6 +116,7 @@ type PortalTx interface {
 	Rotations(ctx context.Context, id string, open bool) ([]Rotation, error)
 	PortalKeyUse
 	PortalPeople
+	PortalAlerts
 }
 
 // PortalKeyUse is what a tenant's own pages read of the use of its keys.
