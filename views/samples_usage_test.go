@@ -20,10 +20,10 @@ func usageRecord(name string) views.UsageRecord {
 			{Label: "Interrupted", Value: "3", Note: "not billed"}},
 		CSV: "/usage.csv", JSON: "/usage.jsonl",
 	}
-	u.Chart = views.UsageChart{ID: "usage-bars", Title: "Requests by hour", Unit: "requests", Zone: "Europe/Berlin", Refused: true, Before: true}
+	u.Chart = ui.BarChart{ID: "usage-bars", Title: "Requests by hour", Unit: "requests", Zone: "Europe/Berlin", Refused: true, Before: true}
 	for i := range 168 {
 		when := at("00:00:00").Add(time.Duration(i-144) * time.Hour)
-		b := views.UsageBar{When: when.Format("2 Jan 2006, 15:04"), Main: int64(300 + 200*(i%24)), Refused: int64(20 * (i % 17)), Earlier: int64(900 + i), Cost: int64(i * 7), Open: i == 160, Future: i > 160}
+		b := ui.Bar{When: when.Format("2 Jan 2006, 15:04"), Main: int64(300 + 200*(i%24)), Refused: int64(20 * (i % 17)), Earlier: int64(900 + i), Cost: int64(i * 7), Open: i == 160, Future: i > 160}
 		if i > 160 {
 			b.Main, b.Refused = 0, 0
 		}
@@ -37,11 +37,11 @@ func usageRecord(name string) views.UsageRecord {
 			Change: "+12 %", Line: []int64{1, 4, 2, 9, 3}, LineLabel: name + ": at most 9 a step"})
 	}
 	u.Rows = append(u.Rows, views.UsageRow{Name: "all 41 others together", Rest: true, Admitted: "100", Cost: "100", Refused: "0", RefusedShare: "–", Share: "2 %", Change: ui.Unknown})
-	heat := views.HeatMap{Title: "Requests by weekday and hour", Unit: "requests an hour", Zone: "Europe/Berlin"}
+	heat := ui.HeatMap{Title: "Requests by weekday and hour", Unit: "requests an hour", Zone: "Europe/Berlin"}
 	for d, day := range []string{"Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"} {
-		row := views.HeatDay{Name: day}
+		row := ui.HeatDay{Name: day}
 		for h := range 24 {
-			row.Hours[h] = views.HeatCell{Known: d != 6 || h < 12, Value: int64((5 - min(d, 5)) * h * (24 - h))}
+			row.Hours[h] = ui.HeatCell{Known: d != 6 || h < 12, Value: int64((5 - min(d, 5)) * h * (24 - h))}
 		}
 		heat.Days = append(heat.Days, row)
 	}

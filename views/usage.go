@@ -1,6 +1,7 @@
 package views
 
 import (
+	"strings"
 	"time"
 
 	"github.com/headgate/headgate/views/ui"
@@ -22,12 +23,12 @@ type UsageRecord struct {
 	Source  string // "ledger · complete up to 3 s ago"
 	Notices []UsageNotice
 	Totals  []UsageTotal
-	Chart   UsageChart
+	Chart   ui.BarChart
 	Group   string // what a row is: "Tenant"; "" when nothing is told apart
 	Cost    bool   // rows are ordered and shared by cost
 	Before  string // the period before in words; "" without comparison
 	Rows    []UsageRow
-	Heat    *HeatMap
+	Heat    *ui.HeatMap
 	CSV     string // addresses of the same as files; "" for those who may not
 	JSON    string
 	Empty   string // why there is nothing; "" when there is something
@@ -174,12 +175,9 @@ type ReconcileRow struct {
 	Checked                   time.Time
 }
 
-// QuotaBar is how much of a quota is used.
-type QuotaBar struct {
-	Known    bool
-	Percent  int    // of the amount; may be over 100
-	Text     string // "812 400 of 1 000 000"
-	Hard     int    // mark of the most that is admitted, in percent of the amount; 0 without one
-	Forecast string // "runs out 3 Dec", "lasts", "unknown"
-	Tone     string
+func lowerFirst(s string) string {
+	if s == "" {
+		return s
+	}
+	return strings.ToLower(s[:1]) + s[1:]
 }

@@ -20,7 +20,7 @@ func paths(root *html.Node, class string) (out []string) {
 	return out
 }
 
-func barsOf(t *testing.T, bars ...views.UsageBar) *html.Node {
+func barsOf(t *testing.T, bars ...ui.Bar) *html.Node {
 	t.Helper()
 	u := usageRecord("Acme")
 	u.Heat, u.Chart.Bars = nil, bars
@@ -29,7 +29,7 @@ func barsOf(t *testing.T, bars ...views.UsageBar) *html.Node {
 
 func TestUsageBars_StandOnTheirScaleAndOnOneAnother(t *testing.T) {
 	t.Parallel()
-	root := barsOf(t, views.UsageBar{When: "a", Main: 500, Refused: 500}, views.UsageBar{When: "b", Main: 250, Open: true, Earlier: 1000})
+	root := barsOf(t, ui.Bar{When: "a", Main: 500, Refused: 500}, ui.Bar{When: "b", Main: 250, Open: true, Earlier: 1000})
 	if d := paths(root, "bars"); len(d) != 1 || d[0] != "M2,144V72h496V144z" {
 		t.Errorf("what was admitted is drawn as %q, not half of 1000 high", d)
 	}
@@ -46,7 +46,7 @@ func TestUsageBars_StandOnTheirScaleAndOnOneAnother(t *testing.T) {
 
 func TestUsageBars_TableSaysWhatIsNotKnownAndWhatIsNotOver(t *testing.T) {
 	t.Parallel()
-	root := barsOf(t, views.UsageBar{When: "first", Main: 5}, views.UsageBar{When: "second", Open: true, Main: 1}, views.UsageBar{When: "third", Future: true})
+	root := barsOf(t, ui.Bar{When: "first", Main: 5}, ui.Bar{When: "second", Open: true, Main: 1}, ui.Bar{When: "third", Future: true})
 	var rows []string
 	each(root, func(n *html.Node) {
 		if n.Data == "tr" {
@@ -66,7 +66,7 @@ func TestUsageBars_TableSaysWhatIsNotKnownAndWhatIsNotOver(t *testing.T) {
 
 func TestUsageBars_NothingIsSaidInWords(t *testing.T) {
 	t.Parallel()
-	root := barsOf(t, views.UsageBar{When: "a"})
+	root := barsOf(t, ui.Bar{When: "a"})
 	if !strings.Contains(text(root), "Nothing was counted in this range.") || len(paths(root, "bars")) != 0 {
 		t.Error("an empty chart is drawn")
 	}
@@ -74,10 +74,10 @@ func TestUsageBars_NothingIsSaidInWords(t *testing.T) {
 
 func TestHeatMap_ShadesFollowTheBusiestHour(t *testing.T) {
 	t.Parallel()
-	h := views.HeatMap{Title: "Requests", Unit: "requests an hour", Zone: "UTC", Days: []views.HeatDay{{Name: "Monday"}}}
-	h.Days[0].Hours[0] = views.HeatCell{Known: true}
-	h.Days[0].Hours[1] = views.HeatCell{Known: true, Value: 1}
-	h.Days[0].Hours[2] = views.HeatCell{Known: true, Value: 100}
+	h := ui.HeatMap{Title: "Requests", Unit: "requests an hour", Zone: "UTC", Days: []ui.HeatDay{{Name: "Monday"}}}
+	h.Days[0].Hours[0] = ui.HeatCell{Known: true}
+	h.Days[0].Hours[1] = ui.HeatCell{Known: true, Value: 1}
+	h.Days[0].Hours[2] = ui.HeatCell{Known: true, Value: 100}
 	u := usageRecord("Acme")
 	u.Heat = &h
 	root := rendered(t, "heat", views.Usage(views.UsageProps{Frame: frame("Usage", "/usage", goodFacts()), Usage: u}))
@@ -93,11 +93,11 @@ func TestHeatMap_ShadesFollowTheBusiestHour(t *testing.T) {
 
 func TestQuotaMeter_ShowsBothMarksAndNeverAnUnknownAsNothing(t *testing.T) {
 	t.Parallel()
-	root := rendered(t, "quota", views.QuotaMeter(views.QuotaBar{Known: true, Percent: 120, Hard: 125, Text: "1 200 of 1 000"}))
+	root := rendered(t, "quota", ui.QuotaMeter(ui.QuotaBar{Known: true, Percent: 120, Hard: 125, Text: "1 200 of 1 000"}))
 	if d := paths(root, "hard"); len(d) != 1 || d[0] != "M125,0V6" {
 		t.Errorf("the hard mark is %q", d)
 	}
-	root = rendered(t, "quota-unknown", views.QuotaMeter(views.QuotaBar{Text: ui.Unknown}))
+	root = rendered(t, "quota-unknown", ui.QuotaMeter(ui.QuotaBar{Text: ui.Unknown}))
 	if len(paths(root, "soft")) != 0 || !strings.Contains(text(root), ui.Unknown) {
 		t.Error("a quota whose use is unknown has a bar")
 	}

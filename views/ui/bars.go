@@ -1,24 +1,22 @@
-package views
+package ui
 
 import (
 	"math"
 	"strconv"
 	"strings"
-
-	"github.com/headgate/headgate/views/ui"
 )
 
-// UsageChart is sums by step of time, as bars.
-type UsageChart struct {
+// BarChart is sums by step of time, as bars.
+type BarChart struct {
 	ID, Title, Unit string
 	Zone            string // of every time on it
-	Bars            []UsageBar
+	Bars            []Bar
 	Refused         bool // refusals stand on top of what was admitted
 	Before          bool // with the period before as marks
 }
 
-// UsageBar is one step.
-type UsageBar struct {
+// Bar is one step.
+type Bar struct {
 	When, Tick             string // in full, and as the axis has room for; Tick "" has no label
 	Main, Refused, Earlier int64
 	Cost                   int64 // beside Main in the table, when Main is requests
@@ -31,7 +29,7 @@ const (
 	plotWidth  = 1000.0
 )
 
-func (c UsageChart) top() float64 {
+func (c BarChart) top() float64 {
 	most := int64(1)
 	for _, b := range c.Bars {
 		n := b.Main
@@ -58,7 +56,7 @@ func roundTop(x float64) float64 {
 }
 
 // bars are all bars of one kind as one path: pages stay small.
-func (c UsageChart) bars(kind string) string {
+func (c BarChart) bars(kind string) string {
 	var b strings.Builder
 	top, slot := c.top(), plotWidth/float64(max(len(c.Bars), 1))
 	gap := min(slot*0.15, 4)
@@ -96,7 +94,7 @@ func short(f float64) string {
 // left out where there is little room.
 type chartTick struct{ X, Label, Anchor, Class string }
 
-func (c UsageChart) ticks() (out []chartTick) {
+func (c BarChart) ticks() (out []chartTick) {
 	for i, b := range c.Bars {
 		if b.Tick == "" {
 			continue
@@ -118,7 +116,7 @@ func (c UsageChart) ticks() (out []chartTick) {
 }
 
 // any reports whether a bar is not zero.
-func (c UsageChart) any() bool {
+func (c BarChart) any() bool {
 	for _, b := range c.Bars {
 		if b.Main != 0 || b.Refused != 0 || b.Earlier != 0 {
 			return true
@@ -127,7 +125,7 @@ func (c UsageChart) any() bool {
 	return false
 }
 
-func (c UsageChart) spoken() string {
+func (c BarChart) spoken() string {
 	if len(c.Bars) == 0 {
 		return c.Title + ": nothing"
 	}
@@ -138,17 +136,17 @@ func (c UsageChart) spoken() string {
 		}
 	}
 	return c.Title + ", " + c.Unit + ", from " + c.Bars[0].When + " to " + c.Bars[len(c.Bars)-1].When + " (" + c.Zone + "): " +
-		ui.Int(sum) + " in all, at most " + ui.Int(most) + " (" + at + "). The numbers are in the table below."
+		Int(sum) + " in all, at most " + Int(most) + " (" + at + "). The numbers are in the table below."
 }
 
 // columns are the heads of the table behind the chart.
-func (c UsageChart) columns() []ui.Col {
-	cols := []ui.Col{{Label: "From, " + c.Zone}, {Label: strings.ToUpper(c.Unit[:1]) + c.Unit[1:], Num: true}}
+func (c BarChart) columns() []Col {
+	cols := []Col{{Label: "From, " + c.Zone}, {Label: strings.ToUpper(c.Unit[:1]) + c.Unit[1:], Num: true}}
 	if c.Refused {
-		cols = append(cols, ui.Col{Label: "Cost", Num: true}, ui.Col{Label: "Refused requests", Num: true})
+		cols = append(cols, Col{Label: "Cost", Num: true}, Col{Label: "Refused requests", Num: true})
 	}
 	if c.Before {
-		cols = append(cols, ui.Col{Label: "Period before", Num: true})
+		cols = append(cols, Col{Label: "Period before", Num: true})
 	}
 	return cols
 }
@@ -245,7 +243,7 @@ func (h HeatMap) spoken() string {
 	if most < 0 {
 		return h.Title + ": nothing known"
 	}
-	return h.Title + ", " + h.Zone + ": the busiest hour is " + at + " with " + ui.Int(most) + " " + h.Unit + ". The numbers are in the table below."
+	return h.Title + ", " + h.Zone + ": the busiest hour is " + at + " with " + Int(most) + " " + h.Unit + ". The numbers are in the table below."
 }
 
 func hourWord(hour int) string {
@@ -256,9 +254,27 @@ func hourWord(hour int) string {
 	return s + ":00"
 }
 
-func lowerFirst(s string) string {
-	if s == "" {
-		return s
+func (h HeatMap) columns() []Col {
+	cols := []Col{{Label: "Hour, " + h.Zone}}
+	for _, d := range h.Days {
+		cols = append(cols, Col{Label: d.Name, Num: true})
 	}
-	return strings.ToLower(s[:1]) + s[1:]
+	return cols
+}
+
+func heatClass(level int) string {
+	if level < 0 {
+		return "unknown"
+	}
+	return "h" + strconv.Itoa(level)
+}
+
+// QuotaBar is how much of a quota is used.
+type QuotaBar struct {
+	Known    bool
+	Percent  int    // of the amount; may be over 100
+	Text     string // "812 400 of 1 000 000"
+	Hard     int    // mark of the most that is admitted, in percent of the amount; 0 without one
+	Forecast string // "runs out 3 Dec", "lasts", "unknown"
+	Tone     string
 }
