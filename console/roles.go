@@ -39,7 +39,9 @@ const (
 	PermManageOperators Permission = "manage-operators" // operators, their roles and tokens
 	PermViewAsTenant    Permission = "view-as-tenant"   // a tenant's own page, read-only
 	PermViewAudit       Permission = "view-audit"
-	PermOwnSessions     Permission = "own-sessions" // list and end one's own sessions
+	PermOwnSessions     Permission = "own-sessions"   // list and end one's own sessions
+	PermManageAlerts    Permission = "manage-alerts"  // say what is told to whom, and try messages anew
+	PermSilenceAlerts   Permission = "silence-alerts" // keep messages back for a while
 
 	PermOwnTenant  Permission = "own-tenant"  // a tenant's member: the tenant's own pages
 	PermOwnKeys    Permission = "own-keys"    // the same: issue, rotate and revoke the tenant's keys, within its caps
@@ -53,21 +55,21 @@ func roleTable(r Role) []Permission {
 	case RoleViewer:
 		return base
 	case RoleSupport:
-		return append(base, PermBoost)
+		return append(base, PermSilenceAlerts, PermBoost)
 	case RoleAuditor:
 		return append(base, PermExport)
 	case RoleEditor:
 		return append(base, PermEditDrafts)
 	case RolePublisher:
-		return append(base, PermEditDrafts, PermPublish, PermApprove)
+		return append(base, PermEditDrafts, PermPublish, PermApprove, PermSilenceAlerts, PermManageAlerts)
 	case RoleKeyAdmin:
-		return append(base, PermManageTenants, PermManageKeys, PermBoost, PermExport)
+		return append(base, PermSilenceAlerts, PermManageAlerts, PermManageTenants, PermManageKeys, PermBoost, PermExport)
 	case RoleTenantViewer:
 		return []Permission{PermOwnTenant, PermOwnSessions}
 	case RoleTenantAdmin:
 		return []Permission{PermOwnTenant, PermOwnSessions, PermOwnKeys, PermOwnMembers}
 	case RoleOwner:
-		return append(base, PermEditDrafts, PermPublish, PermApprove, PermManageRules, PermManageTenants, PermManageKeys, PermManageOperators, PermBoost, PermExport)
+		return append(base, PermSilenceAlerts, PermManageAlerts, PermEditDrafts, PermPublish, PermApprove, PermManageRules, PermManageTenants, PermManageKeys, PermManageOperators, PermBoost, PermExport)
 	}
 	return nil
 }
@@ -87,7 +89,7 @@ func Roles() []Role {
 func Permissions() []Permission {
 	return []Permission{
 		PermView, PermEditDrafts, PermPublish, PermApprove, PermManageRules, PermManageTenants, PermManageKeys,
-		PermManageOperators, PermViewAsTenant, PermViewAudit, PermOwnSessions, PermBoost, PermExport,
+		PermManageOperators, PermViewAsTenant, PermViewAudit, PermOwnSessions, PermManageAlerts, PermSilenceAlerts, PermBoost, PermExport,
 	}
 }
 

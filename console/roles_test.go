@@ -13,10 +13,10 @@ func TestRoles_TableIsWhatTheDocumentationSays(t *testing.T) {
 	want := map[console.Role][]console.Permission{
 		console.RoleViewer:    {v, s, a, o},
 		console.RoleEditor:    {v, s, a, o, console.PermEditDrafts},
-		console.RolePublisher: {v, s, a, o, console.PermEditDrafts, console.PermPublish, console.PermApprove},
-		console.RoleSupport:   {v, s, a, o, console.PermBoost},
+		console.RolePublisher: {v, s, a, o, console.PermEditDrafts, console.PermPublish, console.PermApprove, console.PermManageAlerts, console.PermSilenceAlerts},
+		console.RoleSupport:   {v, s, a, o, console.PermBoost, console.PermSilenceAlerts},
 		console.RoleAuditor:   {v, s, a, o, console.PermExport},
-		console.RoleKeyAdmin:  {v, s, a, o, console.PermManageTenants, console.PermManageKeys, console.PermBoost, console.PermExport},
+		console.RoleKeyAdmin:  {v, s, a, o, console.PermManageTenants, console.PermManageKeys, console.PermBoost, console.PermExport, console.PermManageAlerts, console.PermSilenceAlerts},
 		console.RoleOwner:     console.Permissions(),
 		"":                    nil,
 		"root":                nil,
