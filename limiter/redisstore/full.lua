@@ -140,7 +140,7 @@ end
 -- Whether a counter can be believed: only where the console has left its mark. A
 -- counter without one may be what a settlement made after a flush.
 local function marked(index)
-  if marks[index] == nil then marks[index] = call('EXISTS', KEYS[others + index]) == 1 end
+  if marks[index] == nil then marks[index] = type(try('GET', KEYS[others + index])) == 'string' end
   return marks[index]
 end
 

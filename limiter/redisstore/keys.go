@@ -10,13 +10,14 @@ import (
 	"sync"
 
 	"github.com/headgate/headgate/limiter"
+	"github.com/headgate/headgate/policy"
 )
 
 // hashLanes is the number of lanes that tenants and addresses are spread over.
 // After them come the lane of the dimensions that belong to no tenant, and that
 // of the limits on everything together.
 const (
-	hashLanes  = 256
+	hashLanes  = policy.TenantLanes
 	commonLane = hashLanes
 	globalLane = hashLanes + 1
 	laneCount  = hashLanes + 2
@@ -75,22 +76,13 @@ func (k *keyspace) lane(row limiter.Row) int {
 	case row.Kind == limiter.RowGlobal:
 		return globalLane
 	case row.Tenant != "" || row.Kind == limiter.RowTenant || row.Kind == limiter.RowCredential:
-		return tenantLane(row.Tenant)
+		return policy.TenantLane(row.Tenant)
 	case row.Kind == limiter.RowIP:
 		var room [hashBytes]byte
 		return int(k.appendHash(room[:0], byte(row.Kind), "", row.Subject)[0])
 	default:
 		return commonLane
 	}
-}
-
-// tenantLane is FNV-1a of the tenant's id, mod 256.
-func tenantLane(tenant string) int {
-	h := uint32(2166136261)
-	for i := range len(tenant) {
-		h = (h ^ uint32(tenant[i])) * 16777619
-	}
-	return int(h % hashLanes)
 }
 
 // appendRow appends the key of a row: kind and subject in its lane. An address'
@@ -100,14 +92,14 @@ func (k *keyspace) appendRow(b []byte, row limiter.Row) []byte {
 	case limiter.RowGlobal:
 		return append(append(b, k.prefixes[globalLane]...), "g:all"...)
 	case limiter.RowTenant:
-		return append(append(append(b, k.prefixes[tenantLane(row.Tenant)]...), "t:"...), row.Tenant...)
+		return append(append(append(b, k.prefixes[policy.TenantLane(row.Tenant)]...), "t:"...), row.Tenant...)
 	default:
 		var room [hashBytes]byte
 		sum := k.appendHash(room[:0], byte(row.Kind), row.Tenant, row.Subject)
 		lane := commonLane
 		switch {
 		case row.Tenant != "" || row.Kind == limiter.RowCredential:
-			lane = tenantLane(row.Tenant)
+			lane = policy.TenantLane(row.Tenant)
 		case row.Kind == limiter.RowIP:
 			lane = int(sum[0])
 		}
