@@ -20,7 +20,7 @@ const (
 	// maxText bounds a Batch before it is compressed.
 	maxText = 8 << 20
 	// MaxCount bounds numbers, so that all of a batch can be added up.
-	MaxCount = 1 << 48
+	MaxCount = 1 << 53
 )
 
 // ErrBatch says that bytes are no batch of events.
