@@ -239,6 +239,7 @@ func (g *Gateway) account(in *Inbound, v *Verdict, start time.Time) {
 	g.metrics.decided(v, now.Sub(start))
 	g.tally.add(v)
 	g.countKey(in, v, now)
+	g.countRefused(in, v, now)
 	if v.Aborted || v.Free || v.Peeked {
 		return
 	}

@@ -1,7 +1,6 @@
 package gateway
 
 import (
-	"crypto/rand"
 	"slices"
 	"time"
 
@@ -126,7 +125,7 @@ func (d *drawing) slot(c *policy.CompiledConcurrency) {
 	}
 	d.states = append(d.states, state)
 	d.draw.Slots = append(d.draw.Slots, limiter.Slot{
-		Row: row, LimitID: c.ID, Hash: c.Hash, Max: most, Lease: rand.Text(), HoldMicros: c.Hold.Microseconds(), Shadow: c.Shadow,
+		Row: row, LimitID: c.ID, Hash: c.Hash, Max: most, Lease: d.rows.g.leaseName(d.now), HoldMicros: c.Hold.Microseconds(), Shadow: c.Shadow,
 	})
 }
 

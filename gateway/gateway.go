@@ -43,11 +43,13 @@ type Gateway struct {
 	keyUse      *usage.KeyCounter // nil: nobody would carry it
 	// leasesGlobal says that limits per global are leased whatever the policy says.
 	leasesGlobal bool
-	roundTrip    atomic.Int64 // of the last heartbeat, in µs
-	reached      atomic.Bool  // the last heartbeat got through
-	tried        atomic.Bool  // a heartbeat was tried
-	settled      atomic.Bool  // the start is over; see unready
-	receipts     *receipts    // nil: refusals carry none
+	roundTrip    atomic.Int64          // of the last heartbeat, in µs
+	reached      atomic.Bool           // the last heartbeat got through
+	tried        atomic.Bool           // a heartbeat was tried
+	settled      atomic.Bool           // the start is over; see unready
+	receipts     *receipts             // nil: refusals carry none
+	refused      *usage.RefusedCounter // nil: nobody would carry it
+	leaseTag     string
 	started      time.Time
 	bound        Bound
 }
@@ -75,6 +77,7 @@ func New(cfg Config) (*Gateway, error) {
 	}
 	g.restore()
 	g.recorder, g.keyUse = newRecorder(&g.cfg, g.metrics), newKeyUse(&g.cfg, g.metrics)
+	g.refused, g.leaseTag = newRefused(&g.cfg), limiter.LeaseTag(cfg.Identity.ID)
 	if g.limiter, err = limiter.New(g.limiterConfig()); err != nil {
 		return nil, fmt.Errorf("gateway configuration: %w", err)
 	}

@@ -95,7 +95,7 @@ func NewReplayer(cfg ReplayConfig) (*Replayer, error) {
 			Store: cfg.Store, Now: cfg.Now, Budget: replayBudget, Log: slog.New(slog.DiscardHandler), Jitter: func() int64 { return 1 },
 		},
 		metrics: newMetrics(), tally: newTally(), invalid: newInvalidLimit(maxInvalidEntries), rescued: newInvalidLimit(1),
-		counter: usage.NewCounter("replay", "replay"), terms: newTermsBook(slog.New(slog.DiscardHandler)), started: cfg.Now(),
+		counter: usage.NewCounter("replay", "replay"), terms: newTermsBook(slog.New(slog.DiscardHandler)), started: cfg.Now(), leaseTag: limiter.LeaseTag("replay"),
 	}
 	var err error
 	g.limiter, err = limiter.New(limiter.Config{Store: cfg.Store, Budget: replayBudget, Now: cfg.Now, DenyEntries: -1})

@@ -17,7 +17,7 @@ const (
 
 const (
 	denyWays   = 4    // places that one key may be kept in
-	denyGroups = 1024 // tenants are forgotten by groups of hashes
+	denyGroups = 1024 // tenants and other subjects are forgotten by groups of hashes
 )
 
 // denied remembers refusals, and buckets that would refuse the same request again.
@@ -30,7 +30,7 @@ type denied struct {
 	places []atomic.Pointer[denial]  // a power of two of them; empty: remembers nothing
 	marks  atomic.Uint64             // grows whenever something is forgotten
 	all    atomic.Uint64             // the mark at which all was forgotten last
-	groups [denyGroups]atomic.Uint64 // the same for the tenants of a group
+	groups [denyGroups]atomic.Uint64 // the same for the tenants and other subjects of a group
 }
 
 // denyKey names a bucket or a quota's counter.
@@ -41,9 +41,10 @@ type denyKey struct {
 	quota bool
 }
 
-// denial is immutable.
+// denial is immutable once it was put.
 type denial struct {
 	key      denyKey
+	group    uint16 // of its row; filled in by put
 	mark     uint64 // taken before the store was asked, so that answers under way are forgotten too
 	sent     int64  // local µs before the store was asked
 	received int64  // local µs after it answered
@@ -81,20 +82,31 @@ func (d *denied) hash(key *denyKey) uint64 {
 // mark is what an entry is told by that is made of a call which begins now.
 func (d *denied) mark() uint64 { return d.marks.Load() }
 
-// group is the part of groups that a row belongs to: its tenant's, if it has one.
-func (d *denied) group(row *Row) *atomic.Uint64 {
+// DenyGroup is the group that a row belongs to in every limiter's memory of refusals,
+// from 0 to DenyGroups-1: its tenant's, if it has one. It tells ten bits of the subject,
+// so that it may travel where the subject may not.
+func DenyGroup(row *Row) int {
 	text := row.Tenant
 	if text == "" {
 		text = row.Subject
 	}
-	return &d.groups[maphash.String(d.seed, text)%denyGroups]
+	h := uint32(2166136261) // FNV-1a
+	for i := range len(text) {
+		h = (h ^ uint32(text[i])) * 16777619
+	}
+	return int((h ^ h>>16) % denyGroups)
 }
 
+// DenyGroups is the number of groups.
+const DenyGroups = denyGroups
+
 // forget drops what is known of the row's tenant, or of the row when it has none.
-func (d *denied) forget(row *Row) { d.group(row).Store(d.marks.Add(1)) }
+func (d *denied) forget(row *Row) { d.forgetGroup(DenyGroup(row)) }
+
+func (d *denied) forgetGroup(group int) { d.groups[group].Store(d.marks.Add(1)) }
 
 func (d *denied) forgotten(e *denial) bool {
-	return e.mark < d.all.Load() || e.mark < d.group(&e.key.row).Load()
+	return e.mark < d.all.Load() || e.mark < d.groups[e.group].Load()
 }
 
 // set is the places that a key may be in.
@@ -126,6 +138,7 @@ func (d *denied) put(e *denial) {
 	if len(d.places) == 0 {
 		return
 	}
+	e.group = uint16(DenyGroup(&e.key.row))
 	set := d.set(&e.key)
 	at, first := 0, int64(1<<62)
 	for i := range set {
@@ -196,6 +209,17 @@ func (e *denial) refuses(q *Quota) bool { return e.most == q.Cap() && q.Cost > e
 // Forget drops what is remembered of refusals of a tenant: call it when its
 // record, its overrides or its state in the store changed.
 func (l *Limiter) Forget(tenant string) { l.denied.forget(&Row{Tenant: tenant}) }
+
+// ForgetGroup drops what is remembered of refusals of all rows of a group (DenyGroup):
+// call it when the state of one of them in the store was changed by somebody else. A
+// number that is no group drops everything.
+func (l *Limiter) ForgetGroup(group int) {
+	if group < 0 || group >= denyGroups {
+		l.ForgetAll()
+		return
+	}
+	l.denied.forgetGroup(group)
+}
 
 // ForgetAll drops what is remembered of refusals.
 func (l *Limiter) ForgetAll() { l.denied.all.Store(l.denied.marks.Add(1)) }
