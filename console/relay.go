@@ -283,18 +283,23 @@ func (r *Relay) pending(ctx context.Context) (rows []OutboxRow, err error) {
 
 // send sends rows: records in one batch, then versions in their order.
 func (r *Relay) send(ctx context.Context, rows []OutboxRow) error {
-	var versions, records, canaries []OutboxRow
+	var versions, records, canaries, refusals []OutboxRow
 	for _, row := range rows {
 		switch row.Kind {
 		case OutboxPolicy:
 			versions = append(versions, row)
 		case OutboxCanary:
 			canaries = append(canaries, row)
+		case OutboxRefusals:
+			refusals = append(refusals, row)
 		default:
 			records = append(records, row)
 		}
 	}
 	if err := r.sendRecords(ctx, records); err != nil {
+		return err
+	}
+	if err := r.sendRefusals(ctx, refusals); err != nil {
 		return err
 	}
 	if err := r.sendCanaries(ctx, canaries); err != nil {

@@ -34,6 +34,8 @@ const (
 	PermManageRules     Permission = "manage-rules"     // say which changes need approvals
 	PermManageTenants   Permission = "manage-tenants"   // create, change, suspend, delete tenants
 	PermManageKeys      Permission = "manage-keys"      // issue, rotate, suspend, revoke
+	PermUnlock          Permission = "unlock"           // end or prolong a lockout, reset a limit's state, release leases
+	PermSeeSubjects     Permission = "see-subjects"     // addresses, accounts and the like of refused callers in full
 	PermBoost           Permission = "boost"            // raise a tenant's limit a little and for a while
 	PermExport          Permission = "export"           // lists of tenants, keys and events as files
 	PermManageOperators Permission = "manage-operators" // operators, their roles and tokens
@@ -55,21 +57,21 @@ func roleTable(r Role) []Permission {
 	case RoleViewer:
 		return base
 	case RoleSupport:
-		return append(base, PermSilenceAlerts, PermBoost)
+		return append(base, PermSilenceAlerts, PermBoost, PermUnlock, PermSeeSubjects)
 	case RoleAuditor:
-		return append(base, PermExport)
+		return append(base, PermExport, PermSeeSubjects)
 	case RoleEditor:
 		return append(base, PermEditDrafts)
 	case RolePublisher:
 		return append(base, PermEditDrafts, PermPublish, PermApprove, PermSilenceAlerts, PermManageAlerts)
 	case RoleKeyAdmin:
-		return append(base, PermSilenceAlerts, PermManageAlerts, PermManageTenants, PermManageKeys, PermBoost, PermExport)
+		return append(base, PermSilenceAlerts, PermManageAlerts, PermManageTenants, PermManageKeys, PermBoost, PermUnlock, PermSeeSubjects, PermExport)
 	case RoleTenantViewer:
 		return []Permission{PermOwnTenant, PermOwnSessions}
 	case RoleTenantAdmin:
 		return []Permission{PermOwnTenant, PermOwnSessions, PermOwnKeys, PermOwnMembers}
 	case RoleOwner:
-		return append(base, PermSilenceAlerts, PermManageAlerts, PermEditDrafts, PermPublish, PermApprove, PermManageRules, PermManageTenants, PermManageKeys, PermManageOperators, PermBoost, PermExport)
+		return append(base, PermSilenceAlerts, PermManageAlerts, PermEditDrafts, PermPublish, PermApprove, PermManageRules, PermManageTenants, PermManageKeys, PermManageOperators, PermBoost, PermUnlock, PermSeeSubjects, PermExport)
 	}
 	return nil
 }
@@ -89,7 +91,7 @@ func Roles() []Role {
 func Permissions() []Permission {
 	return []Permission{
 		PermView, PermEditDrafts, PermPublish, PermApprove, PermManageRules, PermManageTenants, PermManageKeys,
-		PermManageOperators, PermViewAsTenant, PermViewAudit, PermOwnSessions, PermManageAlerts, PermSilenceAlerts, PermBoost, PermExport,
+		PermManageOperators, PermViewAsTenant, PermViewAudit, PermOwnSessions, PermManageAlerts, PermSilenceAlerts, PermBoost, PermUnlock, PermSeeSubjects, PermExport,
 	}
 }
 

@@ -102,6 +102,12 @@ type Adjusted struct {
 	Before, After Held
 }
 
+// ScanPlace is how far each server has been read for strays; the zero ScanPlace begins
+// anew.
+type ScanPlace struct {
+	Cursors map[string]uint64 // by server
+}
+
 // Stray is a key of limiter state that has no TTL, which no script leaves behind.
 type Stray struct {
 	Key  string // may hold any bytes

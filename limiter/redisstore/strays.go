@@ -27,22 +27,19 @@ const (
 	markLasts    = time.Hour
 )
 
-// ScanPlace is how far each server has been read; the zero ScanPlace begins anew.
-type ScanPlace struct{ cursors map[string]uint64 }
-
 // Strays reads on for limiter state that has no TTL, some steps of 500 key names on
 // each server, and returns what it found. whole says that a round has ended: every key
 // that was there all the time has been looked at since the one before did.
-func (a *Admin) Strays(ctx context.Context, at *ScanPlace, steps int) (found []limiter.Stray, whole bool, err error) {
-	if at.cursors == nil {
-		at.cursors = map[string]uint64{}
+func (a *Admin) Strays(ctx context.Context, at *limiter.ScanPlace, steps int) (found []limiter.Stray, whole bool, err error) {
+	if at.Cursors == nil {
+		at.Cursors = map[string]uint64{}
 	}
 	var mu sync.Mutex
 	pending := false
 	err = a.everyPrimary(ctx, func(ctx context.Context, node *redis.Client) error {
 		name := node.Options().Addr
 		mu.Lock()
-		cursor, begun := at.cursors[name]
+		cursor, begun := at.Cursors[name]
 		mu.Unlock()
 		if begun && cursor == 0 { // it waits for the others
 			return nil
@@ -53,7 +50,7 @@ func (a *Admin) Strays(ctx context.Context, at *ScanPlace, steps int) (found []l
 		}
 		mu.Lock()
 		defer mu.Unlock()
-		found, at.cursors[name] = append(found, some...), cursor
+		found, at.Cursors[name] = append(found, some...), cursor
 		pending = pending || cursor != 0
 		return nil
 	})
@@ -61,7 +58,7 @@ func (a *Admin) Strays(ctx context.Context, at *ScanPlace, steps int) (found []l
 		return nil, false, storeError("look for keys without a TTL", err)
 	}
 	if !pending {
-		at.cursors = nil
+		at.Cursors = nil
 	}
 	return found, !pending, nil
 }
