@@ -47,7 +47,7 @@ func AlertKinds() []AlertKindInfo {
 		{Kind: AlertNACK, Label: "Gateway refuses the version", Object: "gateway"},
 		{Kind: AlertDegraded, Label: "Gateway decides without Redis", Unit: "seconds", Threshold: "Seconds in a row", Least: 1, Most: 86400, Usual: 10, Object: "gateway"},
 		{Kind: AlertKeyExpiring, Label: "Key expires", Unit: "days", Threshold: "Days ahead", Least: 1, Most: 30, Usual: 7, Object: "key"},
-		{Kind: AlertKeyRevoked, Label: "Revoked key is used", Unit: "minutes", Threshold: "Minutes for which a use counts", Least: 1, Most: 1440, Usual: 60, Object: "key"},
+		{Kind: AlertKeyRevoked, Label: "Revoked key is used", Unit: "minutes", Threshold: "Minutes for which a use counts", Least: 5, Most: 1440, Usual: 120, Object: "key"},
 		{Kind: AlertAuditBroken, Label: "Audit chain is broken", Object: "trail"},
 		{Kind: AlertSpoolFull, Label: "Spool of a gateway is full", Unit: "percent", Threshold: "Percent of its bound", Least: 1, Most: 100, Usual: 80, Object: "gateway"},
 		{Kind: AlertLedgerGap, Label: "Ledger lacks events", Object: "gateway"},

@@ -87,8 +87,8 @@ type SignInLink struct {
 	ExpiresAt time.Time
 }
 
-// Threshold is a tenant's own mark above which it wants to be told. It is kept
-// and shown; nothing is sent yet.
+// Threshold is a tenant's own mark: reaching it is an alert of the tenant's, told to
+// the tenant's channels.
 type Threshold struct {
 	ID        string // thr_…
 	TenantID  string

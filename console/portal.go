@@ -326,7 +326,9 @@ func (s *Portal) AddThreshold(ctx context.Context, actor Actor, kind ThresholdKi
 	switch kind {
 	case ThresholdRequests:
 		most = 1_000_000_000
-	case ThresholdRefused, ThresholdQuota:
+	case ThresholdQuota:
+		most = 200 // what is billed beyond the quota counts, too
+	case ThresholdRefused:
 	default:
 		p.add("kind", "Choose what to look at.")
 	}
