@@ -59,22 +59,24 @@ func usagePages() map[string]templ.Component {
 	f := frame("Usage", "/usage", good)
 	empty := usageRecord("x")
 	empty.Empty, empty.Filter.Active = "No usage is in the ledger for this range and these filters.", true
-	standing := views.UsageStandingProps{Frame: f, Now: noon, Tabs: usageTabs(), Source: "PostgreSQL, the record", CanRepair: true,
-		Totals:     []views.UsageTotal{{Label: "Complete up to", Value: "3 s ago"}, {Label: "Lost events", Value: "41", Tone: "bad"}},
-		Replicas:   []views.StandingReplica{{Replica: "gw_a", Boot: hostile, Through: at("11:59:00"), Seq: "41 204", Waiting: "2", State: "warn", Word: "behind", Heard: noon, Unnoted: "0", Spool: "1.2 MB"}},
-		Gaps:       []views.GapRow{{Replica: "gw_a", Boot: hostile, First: "7", Last: "9", Count: "3", At: at("11:00:00"), Final: true}, {Replica: "gw_b", Boot: "x", First: "1", Last: "1", Count: "1", At: at("11:00:00")}},
-		Quarantine: []views.QuarantineRow{{ID: "1", Replica: "gw_a", Boot: "b", Seq: "12", Tenant: hostile, Reason: hostile, At: noon, Second: at("11:00:00")}, {ID: "2", Released: true}}}
+	standing := views.UsageStandingProps{Frame: f, Now: noon, Tabs: usageTabs(), Source: "PostgreSQL, the record", CanRepair: true, Problems: []string{hostile}, Problem: hostile, State: "held", Pager: pager(),
+		Totals:   []views.UsageTotal{{Label: "Complete up to", Value: "3 s ago"}, {Label: "Lost events", Value: "41", Tone: "bad"}},
+		Replicas: []views.StandingReplica{{Replica: "gw_a", Boot: hostile, Through: at("11:59:00"), Seq: "41 204", Ahead: "2", State: "warn", Word: "behind", Heard: noon}, {Replica: "gw_b", Boot: "x", State: "ok", Word: "ended"}},
+		Gaps:     []views.GapRow{{Replica: "gw_a", Boot: hostile, First: "7", Last: "9", Missing: "3", Noted: at("11:00:00"), State: "bad", Word: "lost"}, {Replica: "gw_b", Boot: "x", First: "1", Last: "1", Missing: "0", Noted: at("11:00:00"), State: "ok", Word: "came later"}},
+		Held:     []views.QuarantineRow{{ID: "1", Replica: "gw_a", Boot: "b", Seq: "12", Tenant: hostile, Reason: "late", Detail: hostile, Requests: "1", Cost: "2", Came: noon, Second: at("11:00:00")}, {ID: "2", Decided: noon, By: hostile, Why: hostile}}}
+	period := views.PeriodRow{URL: ui.UsagePeriodURL("per_1"), Tenant: hostile, TenantURL: ui.TenantURL("ten_a", ""), From: "1 Oct 2026", To: "31 Oct 2026", Zone: "UTC", Admitted: "1", Cost: "2", Adjusted: "+3", ClosedAt: at("11:00:00"), ClosedBy: hostile, Note: hostile}
+	closing := failed()
+	closing.Fail("tenant", hostile)
 	return map[string]templ.Component{
 		"usage-full":           views.Usage(views.UsageProps{Frame: f, Tabs: usageTabs(), Usage: usageRecord("Northwind Freight")}),
 		"usage-broken":         views.Usage(views.UsageProps{Frame: frame("Usage", "/usage", bad), Tabs: usageTabs(), Usage: usageRecord(hostile)}),
 		"usage-empty":          views.Usage(views.UsageProps{Frame: f, Tabs: usageTabs(), Usage: empty}),
 		"usage-standing":       views.UsageStanding(standing),
-		"usage-standing-empty": views.UsageStanding(views.UsageStandingProps{Frame: f, Now: noon, Tabs: usageTabs()}),
-		"usage-periods": views.UsagePeriods(views.UsagePeriodsProps{Frame: f, Now: noon, Tabs: usageTabs(), Source: "PostgreSQL, the record", CanClose: true, Problem: hostile,
-			Rows: []views.PeriodRow{{Tenant: hostile, TenantURL: ui.TenantURL("ten_a", ""), Period: "2026-10", Zone: "UTC", State: "closed", Admitted: "1", Cost: "2", Adjusted: "+3", ClosedAt: at("11:00:00"), ClosedBy: hostile},
-				{Tenant: "all", Period: "2026-11", Zone: "UTC", State: "open", CloseURL: "/usage/periods/2026-11/close"}},
-			Adjustments: []views.AdjustmentRow{{Tenant: hostile, TenantURL: ui.TenantURL("ten_a", ""), Period: "2026-10", Requests: "3", Cost: "9", At: noon, Reason: hostile}}}),
-		"usage-periods-empty": views.UsagePeriods(views.UsagePeriodsProps{Frame: f, Now: noon, Tabs: usageTabs()}),
+		"usage-standing-empty": views.UsageStanding(views.UsageStandingProps{Frame: f, Now: noon, Tabs: usageTabs(), State: "held"}),
+		"usage-periods":        views.UsagePeriods(views.UsagePeriodsProps{Frame: f, Now: noon, Tabs: usageTabs(), Source: "PostgreSQL, the record", CanClose: true, Form: closing, Tenant: hostile, Rows: []views.PeriodRow{period}, Pager: pager()}),
+		"usage-periods-empty":  views.UsagePeriods(views.UsagePeriodsProps{Frame: f, Now: noon, Tabs: usageTabs()}),
+		"usage-period": views.UsagePeriod(views.UsagePeriodProps{Frame: f, Now: noon, Tabs: usageTabs(), Period: period, Totals: standing.Totals,
+			Adjustments: []views.AdjustmentRow{{KID: hostile, Route: hostile, Outcome: "admitted", Requests: "3", Cost: "9", Events: "1", First: noon, Noted: noon}}}),
 		"usage-reconcile": views.Reconcile(views.ReconcileProps{Frame: f, Now: noon, Tabs: usageTabs(), Source: "Redis and ledger · 4 s ago", Q: hostile, Pager: pager(),
 			Rows: []views.ReconcileRow{{Tenant: hostile, URL: ui.TenantURL("ten_a", ""), Period: "Nov 2026", Zone: "Europe/Berlin", Counter: "12", Ledger: "10", Drift: "+2", DriftKind: "warn", Healed: at("11:00:00"), HealedBy: "raised by 12", Checked: noon},
 				{Tenant: "B", URL: ui.TenantURL("ten_b", ""), Period: "Nov 2026", Zone: "UTC", Counter: ui.Unknown, Ledger: "10", Drift: ui.Unknown, DriftKind: "warn", Checked: noon}}}),

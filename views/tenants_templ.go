@@ -279,7 +279,7 @@ func TenantList(p TenantListProps) templ.Component {
 						if templ_7745c5c3_Err != nil {
 							return templ_7745c5c3_Err
 						}
-						templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 18, "<div class=\"pad chosen\"><button class=\"btn\" name=\"kind\" value=\"change-plan\">Change the plan of the chosen</button></div></form>")
+						templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 18, "<div class=\"pad chosen\"><button class=\"btn\" name=\"kind\" value=\"change-plan\">Change the plan of the chosen</button> <button class=\"btn\" name=\"kind\" value=\"suspend-tenants\">Suspend the chosen</button></div></form>")
 						if templ_7745c5c3_Err != nil {
 							return templ_7745c5c3_Err
 						}

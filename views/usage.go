@@ -4,6 +4,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/headgate/headgate/internal/form"
 	"github.com/headgate/headgate/views/ui"
 )
 
@@ -82,72 +83,87 @@ type UsageRow struct {
 
 // UsageStandingProps says how well the ledger knows what it should.
 type UsageStandingProps struct {
-	Frame      ui.FrameProps
-	Now        time.Time
-	Tabs       []ui.Tab
-	Source     string
-	Totals     []UsageTotal
-	Replicas   []StandingReplica
-	Gaps       []GapRow
-	Quarantine []QuarantineRow
-	CanRepair  bool
+	Frame     ui.FrameProps
+	Now       time.Time
+	Tabs      []ui.Tab
+	Source    string
+	Problems  []string // each worth an alarm
+	Totals    []UsageTotal
+	Replicas  []StandingReplica
+	Gaps      []GapRow
+	Held      []QuarantineRow
+	State     string // of what is listed: held, released or discarded
+	Pager     ui.PagerProps
+	CanRepair bool
+	Problem   string // of an act that failed
 }
 
 // StandingReplica is how far the ledger has one boot of a replica.
 type StandingReplica struct {
-	Replica, Boot  string
-	Through        time.Time
-	Seq            string // "41 204 of 41 206"
-	Waiting        string // events that are not yet in the ledger
-	State, Word    string
-	Heard          time.Time
-	Unnoted, Spool string
+	Replica, Boot string
+	Through       time.Time
+	Seq           string
+	Ahead         string // events beyond a gap; "" for none
+	State, Word   string
+	Heard         time.Time
 }
 
-// GapRow is numbers of a boot that never came.
+// GapRow is numbers of a boot that did not come.
 type GapRow struct {
-	Replica, Boot, First, Last, Count string
-	At                                time.Time
-	Final                             bool
+	Replica, Boot, First, Last, Missing string
+	Noted                               time.Time
+	State, Word                         string
 }
 
-// QuarantineRow is an event, or a batch, that could not be taken in.
+// QuarantineRow is an event, or a batch, that was not taken in.
 type QuarantineRow struct {
-	ID, Replica, Boot, Seq, Tenant, Reason string
-	At, Second                             time.Time
-	Released                               bool
+	ID, Replica, Boot, Seq, Tenant, Reason, Detail string
+	Requests, Cost                                 string
+	Came, Second                                   time.Time
+	Decided                                        time.Time
+	By, Why                                        string
 }
 
-// UsagePeriodsProps is billing periods and what came after they were closed.
+// UsagePeriodsProps is billing periods that were closed, and the form that closes one.
 type UsagePeriodsProps struct {
+	Frame    ui.FrameProps
+	Now      time.Time
+	Tabs     []ui.Tab
+	Source   string
+	Tenant   string // only of this one
+	Rows     []PeriodRow
+	Pager    ui.PagerProps
+	CanClose bool
+	Form     *form.Form // tenant, from, to, note
+}
+
+// PeriodRow is a closed billing period.
+type PeriodRow struct {
+	URL, Tenant, TenantURL string
+	From, To               string // first and last day, in the tenant's zone
+	Zone                   string
+	Admitted, Cost         string // as they were when it was closed
+	Adjusted               string // cost of what came later; "" for nothing
+	ClosedAt               time.Time
+	ClosedBy, Note         string
+}
+
+// UsagePeriodProps is one closed period with what came for it later.
+type UsagePeriodProps struct {
 	Frame       ui.FrameProps
 	Now         time.Time
 	Tabs        []ui.Tab
-	Source      string
-	Rows        []PeriodRow
+	Period      PeriodRow
+	Totals      []UsageTotal
 	Adjustments []AdjustmentRow
-	CanClose    bool
-	CloseFrom   string // first day of the next period that can be closed, 2006-01
-	Problem     string
-}
-
-// PeriodRow is a billing period of a tenant, or of all of them.
-type PeriodRow struct {
-	Tenant, TenantURL, Period, Zone string
-	State                           string // open or closed
-	Admitted, Cost                  string
-	Adjusted                        string
-	ClosedAt                        time.Time
-	ClosedBy                        string
-	CloseURL                        string
 }
 
 // AdjustmentRow is usage that came after its period was closed.
 type AdjustmentRow struct {
-	Tenant, TenantURL, Period string
-	Requests, Cost            string
-	At                        time.Time
-	Reason                    string
+	KID, Route, Outcome string
+	Requests, Cost      string
+	Events              string
+	First, Last, Noted  time.Time
 }
 
 // ReconcileProps compares the counters in Redis with the ledger.

@@ -209,10 +209,16 @@ func UsageStandingURL() string { return "/usage/standing" }
 // UsagePeriodsURL is billing periods and adjustments.
 func UsagePeriodsURL() string { return "/usage/periods" }
 
-// UsageReleaseURL takes an event out of quarantine (POST).
-func UsageReleaseURL(id string) string {
-	return "/usage/quarantine/" + url.PathEscape(id) + "/release"
+// UsagePeriodURL is one closed billing period.
+func UsagePeriodURL(id string) string { return "/usage/periods/" + url.PathEscape(id) }
+
+// UsageHeldURL is an act on what the ledger did not take: release or discard (POST).
+func UsageHeldURL(id, act string) string {
+	return "/usage/held/" + url.PathEscape(id) + "/" + url.PathEscape(act)
 }
 
 // ReconcileURL compares counters in Redis with the ledger; query keeps filters.
 func ReconcileURL(query string) string { return withQuery("/usage/reconciliation", query) }
+
+// UsageFileURL is usage as a file (csv or jsonl); query keeps the question.
+func UsageFileURL(format, query string) string { return withQuery("/usage."+format, query) }
