@@ -37,6 +37,7 @@ func (g *Gateway) seal(v *Verdict, now int64) string {
 	t.hold(v.leases)
 	if v.spent != nil {
 		t.reserve(v.spent, v.reserve)
+		t.Noted = g.tokenNoted(v)
 	}
 	text, err := g.sealer.seal(t)
 	if err != nil {
@@ -79,7 +80,7 @@ func (g *Gateway) Settle(ctx context.Context, token string, cost int64) error {
 	if err != nil {
 		return fmt.Errorf("settle: %w", err)
 	}
-	return g.settle(ctx, &charged{id: t.ID, ref: t.ref(), at: t.At, spent: t.spent(), reserve: t.Reserve}, cost)
+	return g.settle(ctx, &charged{id: t.ID, ref: t.ref(), at: t.At, spent: t.spent(), reserve: t.Reserve, noted: t.Noted}, cost)
 }
 
 // charged is what a request was charged before its cost was known. With an id a
@@ -90,6 +91,7 @@ type charged struct {
 	at      int64  // store's clock when it was
 	spent   *limiter.Draw
 	reserve int64
+	noted   *tokenNoted // by a token; nil: whoever settles notes it
 }
 
 // ref is how the log names the token's request.
@@ -112,6 +114,9 @@ func (g *Gateway) settle(ctx context.Context, c *charged, cost int64) error {
 	defer cancel()
 	at, err := g.limiter.SettleAt(ctx, c.id, c.spent, delta)
 	g.recordCost(c.ref, c.spent, cost, at)
+	if at != 0 { // not by a call before
+		g.noteSettlement(c.noted, delta)
+	}
 	err = g.after("settle", err)
 	switch {
 	case err != nil:

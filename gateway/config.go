@@ -15,6 +15,7 @@ import (
 	"github.com/headgate/headgate/policy"
 	"github.com/headgate/headgate/policy/feed"
 	"github.com/headgate/headgate/usage"
+	"github.com/headgate/headgate/usage/spool"
 )
 
 // Policies is where the policy in force comes from; *feed.Watcher is one.
@@ -72,8 +73,9 @@ type Config struct {
 	// so at once. May be nil.
 	Changes <-chan struct{}
 
-	Identity Identity // of this replica; see OpenState
-	StateDir string   // keeps incidents and the number of live replicas; "" keeps nothing
+	Identity Identity     // of this replica; see OpenState
+	Spool    *spool.Spool // notes what is admitted, for the ledger; nil: nothing is
+	StateDir string       // keeps incidents and the number of live replicas; "" keeps nothing
 	Zone     string
 	Build    string
 

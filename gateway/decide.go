@@ -32,6 +32,7 @@ func (g *Gateway) decideInto(ctx context.Context, in *Inbound, v *Verdict) {
 		v.End() //nolint:contextcheck // what is held has to be given back when the caller has left
 	}
 	g.addReceipt(v)
+	g.note(in, v) //nolint:contextcheck // as above
 	g.account(in, v, start)
 	g.record(in, v)
 }
@@ -79,6 +80,9 @@ func (g *Gateway) judge(ctx context.Context, in *Inbound, v *Verdict) {
 		ok = g.admitIdentity(ctx, in, v, &c)
 	}
 	if !ok || !g.price(in, v) {
+		return
+	}
+	if g.noRoom(v) {
 		return
 	}
 	v.hits = min(max(in.Hits, 1), maxCost)

@@ -142,6 +142,7 @@ func (g *Gateway) heartbeat(rates policy.Heartbeat) policy.Heartbeat {
 		b.StampAgeMS = status.StampAge.Milliseconds()
 	}
 	b.ProxyAddr, b.ReceiptKey = g.bound.Proxy, g.receipts.publicKey()
+	b.Usage = g.usageStanding()
 	return b
 }
 

@@ -90,6 +90,7 @@ func (m *metrics) observe(g *Gateway) {
 	})
 	gauge("headgate_leases_held", "Leases of requests under way here.", func() float64 { return float64(g.limiter.LeasesHeld()) })
 	m.stats(g)
+	m.spooled(g.cfg.Spool)
 	gauge("headgate_ready", "1 while /readyz says so.", func() float64 { return one(len(g.unready()) == 0) })
 }
 

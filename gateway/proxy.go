@@ -34,6 +34,7 @@ type exchange struct {
 	verdict Verdict
 	badBody atomic.Bool // the caller's body could not be read
 	trailer http.Header // of the outbound request, filled at the end of the body
+	ended   atomic.Bool // what became of it is noted
 	settlement
 }
 
@@ -68,6 +69,7 @@ func (g *Gateway) ProxyHandler() http.Handler {
 			if r.Body != nil && r.Body != http.NoBody {
 				r.Body = &watchedBody{ReadCloser: r.Body, x: x, trailer: r.Trailer}
 			}
+			defer g.noted(x)          // also when the copy panics
 			defer g.settleExchange(x) //nolint:contextcheck // what was used is charged when the caller has left
 			g.proxy.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), exchangeKey{}, x)))
 		}
@@ -100,7 +102,7 @@ func (b *watchedBody) Read(p []byte) (int, error) {
 func (g *Gateway) newProxy() *httputil.ReverseProxy {
 	return &httputil.ReverseProxy{
 		Rewrite: g.rewrite, ModifyResponse: g.modifyResponse, ErrorHandler: g.upstreamFailed,
-		Transport:  earlyAnswers{upstreamTransport(g.cfg.UpstreamTimeout)},
+		Transport:  earlyAnswers{upstreamTransport(g.cfg.UpstreamTimeout), g.noted},
 		BufferPool: &buffers{},
 		ErrorLog:   log.New(serverLog{g.cfg.Log}, "", 0),
 	}
@@ -121,15 +123,22 @@ func upstreamTransport(timeout time.Duration) *http.Transport {
 
 // earlyAnswers drops fields that only we may set from an upstream's 1xx answers,
 // which ReverseProxy passes on before modifyResponse is asked.
-type earlyAnswers struct{ http.RoundTripper }
+type earlyAnswers struct {
+	http.RoundTripper
+	noted func(*exchange) // is called before the caller sees anything
+}
 
 // RoundTrip asks the upstream.
 func (t earlyAnswers) RoundTrip(r *http.Request) (*http.Response, error) {
 	name := ""
-	if x := exchangeOf(r.Context()); x != nil {
+	x := exchangeOf(r.Context())
+	if x != nil {
 		name = x.verdict.settleHeader()
 	}
 	trace := &httptrace.ClientTrace{Got1xxResponse: func(_ int, h textproto.MIMEHeader) error {
+		if x != nil {
+			t.noted(x)
+		}
 		dropOurs(http.Header(h))
 		if name != "" {
 			http.Header(h).Del(name)
@@ -205,6 +214,7 @@ func setPath(u, upstream *url.URL, canonical string) {
 // modifyResponse puts our fields in the place of the upstream's.
 func (g *Gateway) modifyResponse(res *http.Response) error {
 	x := exchangeOf(res.Request.Context())
+	g.noted(x)
 	dropOurs(res.Header)
 	name := x.verdict.settleHeader()
 	if name != "" {
@@ -258,6 +268,7 @@ func (b *trailerGuard) Read(p []byte) (int, error) {
 // upstreamFailed answers for an upstream that did not.
 func (g *Gateway) upstreamFailed(w http.ResponseWriter, r *http.Request, err error) {
 	x := exchangeOf(r.Context())
+	g.noted(x)
 	code, cause := CodeUpstreamUnavailable, "unavailable"
 	var netErr net.Error
 	switch {

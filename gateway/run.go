@@ -66,12 +66,12 @@ func (g *Gateway) Run(ctx context.Context) error {
 func (g *Gateway) serve(ctx context.Context, doors []door) error {
 	background, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
-	failed := make(chan error, len(doors)+10)
+	failed := make(chan error, len(doors)+11)
 	g.prepareLog(background)
 	var tasks, servers sync.WaitGroup
 	for name, run := range map[string]func(context.Context) error{
 		"policy": g.cfg.Policies.Run, "directory": g.cfg.Directory.Run, "limiter": g.limiter.Run,
-		"heartbeat": g.beatLoop, "counts": g.usageLoop, "decisions": g.decisionLoop, "keys' use": g.keyUseLoop, "refused": g.refusedLoop, "state": g.keepState, "console": g.consoleLoop,
+		"heartbeat": g.beatLoop, "counts": g.usageLoop, "decisions": g.decisionLoop, "keys' use": g.keyUseLoop, "refused": g.refusedLoop, "state": g.keepState, "console": g.consoleLoop, "ledger": g.ledgerLoop,
 	} {
 		tasks.Go(func() {
 			if err := run(background); err != nil && background.Err() == nil {

@@ -62,6 +62,7 @@ func (g *Gateway) settleExchange(x *exchange) {
 	default:
 		// The caller's leaving must not keep the cost of what it got from being charged.
 		// It is said once, so the store need not remember it by a name.
+		g.noteCost(g.entryOf(v), s.cost-v.reserve)
 		_ = g.settle(context.Background(), &charged{ref: v.recorded.ref, at: v.recorded.at, spent: v.spent, reserve: v.reserve}, s.cost) // counted there
 	}
 }

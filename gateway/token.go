@@ -36,6 +36,15 @@ type leaseToken struct {
 	Leases  []tokenLease  `json:"l,omitempty"`
 	Charges []tokenCharge `json:"b,omitempty"`
 	Quotas  []tokenQuota  `json:"q,omitempty"`
+	Noted   *tokenNoted   `json:"u,omitempty"` // what a settlement corrects in the ledger
+}
+
+// tokenNoted is what was noted of the request.
+type tokenNoted struct {
+	Second int64  `json:"s"`
+	Tenant string `json:"t,omitempty"`
+	KID    string `json:"k,omitempty"`
+	Route  string `json:"r,omitempty"`
 }
 
 type tokenLease struct {

@@ -9,6 +9,7 @@ import (
 	"github.com/headgate/headgate/policy"
 	"github.com/headgate/headgate/policy/feed"
 	"github.com/headgate/headgate/usage"
+	"github.com/headgate/headgate/usage/spool"
 )
 
 // Inbound is one request to decide on, as a door understood it.
@@ -129,6 +130,7 @@ type Verdict struct {
 	reserve int64         // cost that was charged
 	// settleID names the settlement: of us, for a request id may be the caller's.
 	settleID string
+	ticket   *spool.Ticket // of a door that sees the end; nil: nothing to end
 	recorded logEntry
 	grounds  grounds
 	drawn    *drawing // that Limits lie in; nil: nothing was asked

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/url"
 	"os"
+	"path/filepath"
 	"sync/atomic"
 	"time"
 
@@ -18,6 +19,7 @@ import (
 	"github.com/headgate/headgate/limiter/redisstore"
 	"github.com/headgate/headgate/policy"
 	"github.com/headgate/headgate/policy/feed"
+	"github.com/headgate/headgate/usage/spool"
 )
 
 // gatewayCmd is `headgate gateway`: one replica of the data plane.
@@ -46,6 +48,8 @@ type gatewayCmd struct {
 	DirectoryMaxStale time.Duration `help:"How long known keys stay valid while Redis is away." default:"10m"`
 	DirectoryEntries  int           `help:"Keys and tenants that are kept in memory." default:"100000"`
 	DecisionLogRate   int64         `help:"Most decisions a second that are logged for simulations; 0 logs none." default:"2000"`
+	Spool             bool          `help:"Note what is admitted in the state folder until the ledger has it; without, usage is not recorded." default:"true" negatable:""`
+	SpoolBytes        int64         `help:"Most bytes that these notes may take on the disk." default:"268435456"`
 	FallbackEntries   int           `help:"Subjects counted apart while Redis is away." default:"100000"`
 	Drain             time.Duration `help:"Grace for requests in flight when stopping." default:"25s"`
 	LegacyHeaders     bool          `help:"Send RateLimit-Limit, -Remaining and -Reset, too." default:"true" negatable:""`
@@ -76,6 +80,12 @@ func (c *gatewayCmd) Run(ctx context.Context) error {
 	defer func() { _ = state.Close() }()
 	cfg.Identity, cfg.StateDir = state.Identity, c.StateDir
 
+	closeSpool, err := c.spool(&cfg)
+	if err != nil {
+		return err
+	}
+	defer closeSpool()
+
 	var wired hooks
 	if away != nil {
 		defer away.Close()
@@ -91,6 +101,25 @@ func (c *gatewayCmd) Run(ctx context.Context) error {
 	}
 	wired.gateway.Store(g)
 	return g.Run(ctx)
+}
+
+// spool opens the spool in the state folder, whose lock guards it.
+func (c *gatewayCmd) spool(cfg *gateway.Config) (closeIt func(), err error) {
+	if !c.Spool {
+		return func() {}, nil
+	}
+	s, err := spool.Open(spool.Options{
+		Dir: filepath.Join(c.StateDir, "spool"), Replica: cfg.Identity.ID, Boot: cfg.Identity.Boot, Limit: c.SpoolBytes,
+	})
+	if err != nil {
+		return nil, err
+	}
+	cfg.Spool = s
+	return func() {
+		if err := s.Close(); err != nil {
+			cfg.Log.Error("close the spool", "error", err)
+		}
+	}, nil
 }
 
 // hooks tells the gateway what its feeds have taken in. They are made first.
@@ -148,6 +177,9 @@ func (c *gatewayCmd) settings(p *config.Problems, log *slog.Logger) gateway.Conf
 		Listen: c.Listen, UpstreamTimeout: c.UpstreamTimeout, DecideListen: c.DecideListen, AdminListen: c.AdminListen,
 		GRPCListen: c.GRPC.Listen, AddrFile: c.AddrFile, Budget: c.Budget, FallbackEntries: c.FallbackEntries, Drain: c.Drain,
 		DecisionLogRate: c.DecisionLogRate, LegacyHeaders: c.LegacyHeaders, DebugHeader: c.DebugHeader, StripCredential: c.StripCredential,
+	}
+	if c.Spool && c.SpoolBytes < spool.MinLimit {
+		p.Add("--spool-bytes", "%d is less than %d", c.SpoolBytes, spool.MinLimit)
 	}
 	if c.DecideToken != "" || c.DecideTokenFile != "" {
 		cfg.DecideToken = config.Secret(p, "--decide-token", c.DecideToken, c.DecideTokenFile)

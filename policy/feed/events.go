@@ -32,31 +32,49 @@ func (k keys) events() batchStream {
 	return batchStream{what: "events", key: k.usageEvents(), perRequest: eventsPerRequest, most: ledger.MaxBody}
 }
 
-// SendEvents adds a batch, as ledger.Encode wrote it, to the stream of events, and
-// returns up to which number the ledger has the events of that boot as far as Redis
-// knows: 0 when it does not. A batch that the ledger has is not added. The same batch may be sent
-// again: the ledger takes it once. Without a body it only asks. When the stream is
-// full, the error is ErrEventsFull, and committed is told all the same.
-func (r *Reporter) SendEvents(ctx context.Context, replica, boot string, first, last int64, body []byte) (committed int64, err error) {
-	if len(body) > ledger.MaxBody {
-		return 0, fmt.Errorf("send events: batch of %d bytes", len(body))
+// EventBatch is a batch as ledger.Encode wrote it. Without a Body it only asks.
+type EventBatch struct {
+	Replica, Boot string
+	First, Last   int64
+	Body          []byte
+	Entry         string // that the batch had in the stream when it was sent before; "": none
+}
+
+// Shipped is what Redis knows of a batch.
+type Shipped struct {
+	Committed int64  // the ledger has the boot's events up to this number; 0: not known
+	Entry     string // of the batch in the stream
+}
+
+// ShipEvents adds a batch to the stream of events unless the ledger has it, or it is
+// still where it was. The same batch may be sent again: the ledger takes it once. When
+// the stream is full, the error is ErrEventsFull, and Committed is told all the same.
+func (r *Reporter) ShipEvents(ctx context.Context, b *EventBatch) (Shipped, error) {
+	if len(b.Body) > ledger.MaxBody {
+		return Shipped{}, fmt.Errorf("send events: batch of %d bytes", len(b.Body))
 	}
 	reply, err := eventsScript.Run(ctx, r.cfg.Client, []string{r.keys.usageEvents(), r.keys.usageCommitted()},
-		replica, boot, first, last, body, eventsBytes, eventsTTL.Milliseconds()).StringSlice()
+		b.Replica, b.Boot, b.First, b.Last, b.Body, eventsBytes, eventsTTL.Milliseconds(), b.Entry).StringSlice()
 	if err != nil {
-		return 0, fmt.Errorf("send events %d to %d: %w", first, last, err)
+		return Shipped{}, fmt.Errorf("send events %d to %d: %w", b.First, b.Last, err)
 	}
-	if len(reply) != 2 {
-		return 0, fmt.Errorf("send events: script answered %d values, not 2", len(reply))
+	if len(reply) != 3 {
+		return Shipped{}, fmt.Errorf("send events: script answered %d values, not 3", len(reply))
 	}
-	committed, err = strconv.ParseInt(reply[1], 10, 64)
+	committed, err := strconv.ParseInt(reply[1], 10, 64)
 	if err != nil {
-		return 0, fmt.Errorf("send events: read mark: %w", err)
+		return Shipped{}, fmt.Errorf("send events: read mark: %w", err)
 	}
 	if reply[0] != "ok" {
-		return committed, fmt.Errorf("send events %d to %d: %w", first, last, ErrEventsFull)
+		return Shipped{Committed: committed}, fmt.Errorf("send events %d to %d: %w", b.First, b.Last, ErrEventsFull)
 	}
-	return committed, nil
+	return Shipped{Committed: committed, Entry: reply[2]}, nil
+}
+
+// SendEvents is ShipEvents of a batch that was not sent before.
+func (r *Reporter) SendEvents(ctx context.Context, replica, boot string, first, last int64, body []byte) (committed int64, err error) {
+	s, err := r.ShipEvents(ctx, &EventBatch{Replica: replica, Boot: boot, First: first, Last: last, Body: body})
+	return s.Committed, err
 }
 
 // Events returns the batches of events after a place ("" for all that are held) and the

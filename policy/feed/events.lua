@@ -3,7 +3,8 @@
 -- them. Each entry carries the bytes of all before it and itself. A stream whose sums
 -- make no sense, or that takes no entry, begins anew: replicas send again what the
 -- ledger does not have.
--- KEYS: stream, marks   ARGV: replica, boot, first, last, batch ("": ask only), most bytes, ms kept
+-- A batch that is there already is not added again.
+-- KEYS: stream, marks   ARGV: replica, boot, first, last, batch ("": ask only), most bytes, ms kept, entry it had ("": none)
 local stream = KEYS[1]
 -- Gateways have no right to DEL.
 local function clear(key)
@@ -17,10 +18,19 @@ if not mark or #mark > 16 or not string.match(mark, '^%d+$') then
   mark = '0'
 end
 if ARGV[5] == '' or tonumber(mark) >= tonumber(ARGV[4]) and tonumber(ARGV[4]) >= tonumber(ARGV[3]) then
-  return {'ok', mark}
+  return {'ok', mark, ARGV[8]}
 end
 if redis.call('TYPE', stream).ok ~= 'stream' then
   clear(stream)
+end
+if ARGV[8] ~= '' then
+  local there = redis.pcall('XRANGE', stream, ARGV[8], ARGV[8])
+  local fields = there[1] and there[1][2] or {}
+  for i = 1, #fields, 2 do
+    if fields[i] == 'batch' and fields[i + 1] == ARGV[5] then
+      return {'ok', mark, ARGV[8]}
+    end
+  end
 end
 -- The sum that an entry carries, nil when that is none, and the bytes of its batch.
 local function sum(entry)
@@ -44,7 +54,7 @@ if newest[1] then
     clear(stream)
     total = 0
   elseif total - first + size + #ARGV[5] > tonumber(ARGV[6]) then
-    return {'full', mark}
+    return {'full', mark, ''}
   end
 end
 local function add()
@@ -61,4 +71,4 @@ if type(added) == 'table' and added.err then
   return added
 end
 redis.call('PEXPIRE', stream, ARGV[7])
-return {'ok', mark}
+return {'ok', mark, added}
