@@ -191,7 +191,7 @@ func (s *Alerts) askQuotas(ctx context.Context, w alertWatch, now time.Time) ([]
 		return nil, false, nil
 	}
 	if now.Sub(s.quotas.at) >= w.kind.askEvery() || !s.quotas.known {
-		list, err := s.c.Quotas.QuotaStandings(ctx)
+		list, err := s.c.Quotas.AlertQuotas(ctx)
 		s.quotas.at, s.quotas.list, s.quotas.known = now, list, err == nil
 		if err != nil {
 			return nil, false, fmt.Errorf("read quotas: %w", err)
@@ -210,7 +210,7 @@ func (s *Alerts) askQuotas(ctx context.Context, w alertWatch, now time.Time) ([]
 	return out, true, nil
 }
 
-func quotaFinding(w alertWatch, q QuotaStanding, now time.Time) (finding, bool) {
+func quotaFinding(w alertWatch, q AlertQuota, now time.Time) (finding, bool) {
 	end := ""
 	if !q.EndsAt.IsZero() {
 		end = "; the period ends " + q.EndsAt.UTC().Format("2 Jan 2006 15:04") + " UTC"

@@ -17,8 +17,8 @@ type Notifier interface {
 	CanMail() bool
 }
 
-// QuotaStanding is how far a tenant is in the present period of its quota.
-type QuotaStanding struct {
+// AlertQuota is how far a tenant is in the present period of its quota.
+type AlertQuota struct {
 	TenantID string
 	Name     string
 	Used     int64
@@ -28,22 +28,22 @@ type QuotaStanding struct {
 }
 
 // percent is the share that is used, rounded down.
-func (q QuotaStanding) percent() int64 {
+func (q AlertQuota) percent() int64 {
 	if q.Amount <= 0 {
 		return 100
 	}
 	return int64(float64(q.Used) / float64(q.Amount) * 100)
 }
 
-// QuotaFacts tells how quotas stand, by the ledger.
-type QuotaFacts interface {
-	// QuotaStandings lists tenants that have a quota. Its error says that nobody knows
+// AlertQuotaFacts tells how quotas stand, by the ledger.
+type AlertQuotaFacts interface {
+	// AlertQuotas lists tenants that have a quota. Its error says that nobody knows
 	// now; alerts stay as they are then.
-	QuotaStandings(ctx context.Context) ([]QuotaStanding, error)
+	AlertQuotas(ctx context.Context) ([]AlertQuota, error)
 }
 
-// LedgerFacts tells what is wrong with the ledger.
-type LedgerFacts interface {
+// AlertLedgerFacts tells what is wrong with the ledger.
+type AlertLedgerFacts interface {
 	// LedgerTroubles lists what is missing or was set aside, by replica.
 	LedgerTroubles(ctx context.Context) ([]LedgerTrouble, error)
 }

@@ -16,8 +16,8 @@ type AlertConfig struct {
 	Live     *usage.Live
 	Notifier Notifier // nil: nothing is sent, and channels cannot be made
 	// Quotas and Ledger may be nil: what they would tell is unknown then.
-	Quotas QuotaFacts
-	Ledger LedgerFacts
+	Quotas AlertQuotaFacts
+	Ledger AlertLedgerFacts
 	// PublicURL is the console's origin, for links in messages; "" leaves them out.
 	PublicURL string
 }
@@ -34,7 +34,7 @@ type Alerts struct {
 	found  map[string]cachedFacts
 	quotas struct {
 		at    time.Time
-		list  []QuotaStanding
+		list  []AlertQuota
 		known bool
 	}
 
