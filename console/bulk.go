@@ -17,20 +17,25 @@ const (
 	BulkRevokeUnused  BulkKind = "revoke-unused"
 	BulkSetExpiry     BulkKind = "set-expiry"
 	BulkChangePlan    BulkKind = "change-plan"
+	BulkSuspend       BulkKind = "suspend-tenants"
+	BulkResume        BulkKind = "resume-tenants"
 )
 
 // BulkKinds lists all kinds.
 func BulkKinds() []BulkKind {
-	return []BulkKind{BulkImportTenants, BulkImportKeys, BulkRevokeUnused, BulkSetExpiry, BulkChangePlan}
+	return []BulkKind{BulkImportTenants, BulkImportKeys, BulkRevokeUnused, BulkSetExpiry, BulkChangePlan, BulkSuspend, BulkResume}
 }
 
 // Imports reports whether the job reads a file; the others select what is there.
 func (k BulkKind) Imports() bool { return k == BulkImportTenants || k == BulkImportKeys }
 
+// OfTenants reports whether the job selects tenants, and not keys.
+func (k BulkKind) OfTenants() bool { return k == BulkChangePlan || k == BulkSuspend || k == BulkResume }
+
 // Needs is the permission that a job of this kind asks for; "" for an unknown kind.
 func (k BulkKind) Needs() Permission {
 	switch k {
-	case BulkImportTenants, BulkChangePlan:
+	case BulkImportTenants, BulkChangePlan, BulkSuspend, BulkResume:
 		return PermManageTenants
 	case BulkImportKeys, BulkRevokeUnused, BulkSetExpiry:
 		return PermManageKeys

@@ -113,13 +113,8 @@ func checkSelection(p *problems, k BulkKind, in BulkSelection, now time.Time) Bu
 			break
 		}
 	}
-	if k == BulkChangePlan {
-		if out.ToPlan = strings.TrimSpace(in.ToPlan); !planName.MatchString(out.ToPlan) {
-			p.add("selection.to_plan", "Name the plan to change to.")
-		}
-		if out.Environment != "" || len(in.KIDs) > 0 {
-			p.add("selection", "A change of plan is about tenants, not about keys.")
-		}
+	if k.OfTenants() {
+		checkTenantSelection(p, k, in, &out)
 		return out
 	}
 	out.KIDs = in.KIDs
@@ -132,6 +127,20 @@ func checkSelection(p *problems, k BulkKind, in BulkSelection, now time.Time) Bu
 	}
 	checkKeySelection(p, k, in, &out, now)
 	return out
+}
+
+func checkTenantSelection(p *problems, k BulkKind, in BulkSelection, out *BulkSelection) {
+	if out.Environment != "" || len(in.KIDs) > 0 {
+		p.add("selection", "This is about tenants, not about keys.")
+	}
+	switch out.ToPlan = strings.TrimSpace(in.ToPlan); {
+	case k == BulkChangePlan && !planName.MatchString(out.ToPlan):
+		p.add("selection.to_plan", "Name the plan to change to.")
+	case k != BulkChangePlan && out.ToPlan != "":
+		p.add("selection.to_plan", "Only a change of plan has one.")
+	case k != BulkChangePlan && len(in.Tenants) == 0 && out.Plan == "":
+		p.add("selection", "Name tenants or a plan: all tenants at once is never meant.")
+	}
 }
 
 func checkKeySelection(p *problems, k BulkKind, in BulkSelection, out *BulkSelection, now time.Time) {
@@ -175,6 +184,10 @@ func (b BulkSelection) words(k BulkKind) string {
 		return "Keys unused for " + counted(b.UnusedDays, "day") + rest
 	case BulkSetExpiry:
 		return "Keys to expire " + b.ExpiresAt.Format(time.RFC3339) + rest
+	case BulkSuspend:
+		return "Tenants to suspend" + rest
+	case BulkResume:
+		return "Tenants to resume" + rest
 	default:
 		return "Tenants to move to the plan " + b.ToPlan + rest
 	}

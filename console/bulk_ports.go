@@ -64,6 +64,7 @@ type BulkTerms struct {
 	ExpiresAt time.Time
 	Extend    bool
 	Category  string // why keys are revoked
+	Reason    string // of the job; a suspended tenant carries it
 }
 
 // BulkCandidate is something that a selection may be about.

@@ -76,6 +76,10 @@ func (s *Bulk) selected(ctx context.Context, r BulkRecord, found []BulkCandidate
 		switch r.Kind {
 		case BulkChangePlan:
 			row.ObjectID, row.Note = f.ID, fmt.Sprintf("%s: %s → %s", f.Name, f.Plan, r.Selection.ToPlan)
+		case BulkSuspend:
+			row.ObjectID, row.Note = f.ID, f.Name+": suspended, all of its calls are refused"
+		case BulkResume:
+			row.ObjectID, row.Note = f.ID, f.Name+": resumed"
 		case BulkSetExpiry:
 			row.Note = fmt.Sprintf("%s of %s: expires %s", f.Name, f.Tenant, r.Selection.ExpiresAt.Format(time.RFC3339))
 		default:

@@ -1,6 +1,8 @@
 package console_test
 
 import (
+	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -193,6 +195,72 @@ func TestBulk_PlanChangesSayWhatTheyDoToLimits(t *testing.T) {
 	}
 	if got := messages(e.rows(t, j.ID, console.RowDone)); !strings.Contains(got, "Acme: free → pro") {
 		t.Errorf("got %s", got)
+	}
+}
+
+func TestBulk_TenantsAreSuspendedAndResumed(t *testing.T) {
+	t.Parallel()
+	e := newBulkEnv(t)
+	a, b, gone := e.tenant(t, "Acme"), e.tenant(t, "Beta"), e.tenant(t, "Gone")
+	pro, err := e.tenants.Create(e.ctx, owner, console.NewTenant{Name: "Pro", Plan: "pro"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := e.tenants.Suspend(e.ctx, owner, b.ID, "it was before"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := e.tenants.Delete(e.ctx, owner, gone.ID, "gone"); err != nil {
+		t.Fatal(err)
+	}
+	state := func(id string) console.Tenant {
+		got, err := e.tenants.Get(e.ctx, id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return got
+	}
+	j := e.selected(t, console.BulkSuspend, console.BulkSelection{Plan: "free"})
+	e.work(t)
+	if got := state(a.ID); got.State != policy.TenantActive {
+		t.Fatalf("before its start it changed %+v", got)
+	}
+	j = e.done(t, j.ID)
+	if j.Done != 1 || j.WouldSkip != 1 {
+		t.Errorf("got %+v", j)
+	}
+	if got := state(a.ID); got.State != policy.TenantSuspended || got.Reason != j.Reason || got.Seq <= a.Seq {
+		t.Errorf("Acme is %+v", got)
+	}
+	if got := state(b.ID); got.Reason != "it was before" {
+		t.Errorf("Beta is %+v", got)
+	}
+	if got := state(pro.ID); got.State != policy.TenantActive {
+		t.Errorf("Pro is %+v", got)
+	}
+	j = e.selected(t, console.BulkResume, console.BulkSelection{Tenants: []string{a.ID, pro.ID}})
+	e.work(t)
+	if j = e.done(t, j.ID); j.Done != 1 || j.WouldSkip != 1 {
+		t.Errorf("got %+v", j)
+	}
+	if got := state(a.ID); got.State != policy.TenantActive || got.Reason != "" {
+		t.Errorf("Acme is %+v", got)
+	}
+}
+
+func TestBulk_AllTenantsAtOnceAreNotSuspended(t *testing.T) {
+	t.Parallel()
+	e := newBulkEnv(t)
+	for _, k := range []console.BulkKind{console.BulkSuspend, console.BulkResume} {
+		for want, sel := range map[string]console.BulkSelection{
+			"selection":         {},
+			"selection.to_plan": {Plan: "free", ToPlan: "pro"},
+		} {
+			_, err := e.bulk.Create(e.ctx, owner, console.NewBulk{Kind: k, Reason: "r", Selection: sel})
+			var ce *console.Error
+			if !errors.As(err, &ce) || ce.Code != console.CodeInvalid || !strings.Contains(fmt.Sprint(ce.Fields), want) {
+				t.Errorf("%s of %+v: %v", k, sel, err)
+			}
+		}
 	}
 }
 

@@ -363,7 +363,7 @@ func (s *Bulk) onBehalf(ctx context.Context, tx Tx, r BulkRecord) (a Actor, allo
 
 // terms is what rows are held against now.
 func (s *Bulk) terms(ctx context.Context, tx Tx, r BulkRecord, unfit string) (BulkTerms, error) {
-	t := BulkTerms{Now: s.d.now(), Unfit: unfit, ToPlan: r.Selection.ToPlan, Extend: r.Selection.Extend, Category: RevokeOther}
+	t := BulkTerms{Now: s.d.now(), Unfit: unfit, ToPlan: r.Selection.ToPlan, Extend: r.Selection.Extend, Category: RevokeOther, Reason: r.Reason}
 	if r.Selection.ExpiresAt != nil {
 		t.ExpiresAt = *r.Selection.ExpiresAt
 		if !t.ExpiresAt.After(t.Now) {

@@ -164,7 +164,7 @@ func (t tx) PutBulkMarks(ctx context.Context, job int64, marks []console.BulkMar
 
 // BulkCandidates implements console.BulkInputs.
 func (t tx) BulkCandidates(ctx context.Context, kind console.BulkKind, s console.BulkSelection, after string, createdBefore *time.Time, limit int) ([]console.BulkCandidate, string, error) {
-	if kind == console.BulkChangePlan {
+	if kind.OfTenants() {
 		return t.tenantCandidates(ctx, s, after, limit)
 	}
 	span, err := t.q.GetBulkKeySpan(ctx, gen.GetBulkKeySpanParams{After: after, MaxRows: int32(limit)})

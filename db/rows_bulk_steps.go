@@ -6,6 +6,7 @@ import (
 
 	"github.com/headgate/headgate/console"
 	"github.com/headgate/headgate/db/gen"
+	"github.com/headgate/headgate/policy"
 )
 
 // CheckBulk implements console.BulkSteps. What a step changes is locked in the
@@ -23,6 +24,9 @@ func (t tx) CheckBulk(ctx context.Context, kind console.BulkKind, s console.Bulk
 		})
 	case console.BulkChangePlan:
 		return t.q.MarkPlanChanges(ctx, gen.MarkPlanChangesParams{Job: s.Job, After: s.After, Through: s.Through, Unfit: terms.Unfit, ToPlan: terms.ToPlan})
+	case console.BulkSuspend, console.BulkResume:
+		from, to := stateMove(kind)
+		return t.q.MarkTenantMoves(ctx, gen.MarkTenantMovesParams{Job: s.Job, After: s.After, Through: s.Through, Unfit: terms.Unfit, FromState: from, ToState: to})
 	case console.BulkRevokeUnused:
 		return t.q.MarkKeyEnds(ctx, gen.MarkKeyEndsParams{Job: s.Job, After: s.After, Through: s.Through, Unfit: terms.Unfit})
 	case console.BulkSetExpiry:
@@ -36,11 +40,19 @@ func (t tx) CheckBulk(ctx context.Context, kind console.BulkKind, s console.Bulk
 	return fmt.Errorf("check rows: unknown kind of job %q", kind)
 }
 
+// stateMove is between which states a job moves tenants.
+func stateMove(kind console.BulkKind) (from, to string) {
+	if kind == console.BulkSuspend {
+		return string(policy.TenantActive), string(policy.TenantSuspended)
+	}
+	return string(policy.TenantSuspended), string(policy.TenantActive)
+}
+
 func (t tx) lockBulk(ctx context.Context, kind console.BulkKind, s console.BulkSpan) (err error) {
 	switch kind {
 	case console.BulkImportKeys:
 		_, err = t.q.ShareBulkTenants(ctx, gen.ShareBulkTenantsParams{Job: s.Job, After: s.After, Through: s.Through})
-	case console.BulkChangePlan:
+	case console.BulkChangePlan, console.BulkSuspend, console.BulkResume:
 		_, err = t.q.LockBulkTenants(ctx, gen.LockBulkTenantsParams{Job: s.Job, After: s.After, Through: s.Through})
 	case console.BulkRevokeUnused, console.BulkSetExpiry:
 		_, err = t.q.LockBulkCredentials(ctx, gen.LockBulkCredentialsParams{Job: s.Job, After: s.After, Through: s.Through})
@@ -59,7 +71,7 @@ func (t tx) DoBulk(ctx context.Context, kind console.BulkKind, s console.BulkSpa
 		return nil, err
 	}
 	about := console.OutboxKey
-	if kind == console.BulkImportTenants || kind == console.BulkChangePlan {
+	if kind == console.BulkImportTenants || kind.OfTenants() {
 		about = console.OutboxTenant
 	}
 	return changed, t.q.InsertBulkOutbox(ctx, gen.InsertBulkOutboxParams{Kind: string(about), Refs: changed, Now: terms.Now})
@@ -76,6 +88,11 @@ func (t tx) doBulk(ctx context.Context, kind console.BulkKind, s console.BulkSpa
 		return t.q.ImportTenants(ctx, gen.ImportTenantsParams{Job: s.Job, After: s.After, Through: s.Through, Now: terms.Now})
 	case console.BulkChangePlan:
 		return t.q.ChangeBulkPlans(ctx, gen.ChangeBulkPlansParams{Job: s.Job, After: s.After, Through: s.Through, ToPlan: terms.ToPlan, Now: terms.Now})
+	case console.BulkSuspend, console.BulkResume:
+		from, to := stateMove(kind)
+		return t.q.MoveBulkTenants(ctx, gen.MoveBulkTenantsParams{
+			Job: s.Job, After: s.After, Through: s.Through, FromState: from, ToState: to, Reason: terms.Reason, Now: terms.Now,
+		})
 	case console.BulkRevokeUnused:
 		return t.q.RevokeBulkKeys(ctx, gen.RevokeBulkKeysParams{Job: s.Job, After: s.After, Through: s.Through, Now: terms.Now, Category: terms.Category})
 	case console.BulkSetExpiry:

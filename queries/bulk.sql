@@ -267,3 +267,19 @@ FROM bulk_rows r
 WHERE r.job = @job AND r.line > @after AND r.line <= @through AND t.id = r.subject
   AND NOT EXISTS (SELECT 1 FROM bulk_marks m WHERE m.job = r.job AND m.line = r.line)
 RETURNING t.id;
+
+-- name: MarkTenantMoves :exec
+-- Tenants of a span that are not in the state that they are to leave.
+INSERT INTO bulk_marks (job, line, outcome, message)
+SELECT r.job, r.line, CASE WHEN t.state = @to_state::text THEN 'would-skip' ELSE @unfit::text END,
+  CASE WHEN t.state = @to_state THEN 'It is ' || t.state || ' already.' ELSE 'The tenant is ' || t.state || '.' END
+FROM bulk_rows r JOIN tenants t ON t.id = r.subject
+WHERE r.job = @job AND r.line > @after AND r.line <= @through AND t.state <> @from_state::text
+  AND NOT EXISTS (SELECT 1 FROM bulk_marks m WHERE m.job = r.job AND m.line = r.line);
+
+-- name: MoveBulkTenants :many
+UPDATE tenants t SET state = @to_state, reason = CASE WHEN @to_state = 'suspended' THEN @reason::text ELSE '' END, seq = t.seq + 1, updated_at = @now
+FROM bulk_rows r
+WHERE r.job = @job AND r.line > @after AND r.line <= @through AND t.id = r.subject AND t.state = @from_state
+  AND NOT EXISTS (SELECT 1 FROM bulk_marks m WHERE m.job = r.job AND m.line = r.line)
+RETURNING t.id;

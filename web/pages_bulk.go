@@ -31,6 +31,10 @@ func bulkKindWords(k console.BulkKind) bulkWords {
 		return bulkWords{"Set an end for keys", "Lets keys end by themselves on a day.", "Run it again with a later day, for keys that end earlier, too.", ""}
 	case console.BulkChangePlan:
 		return bulkWords{"Change plans", "Moves tenants to another plan. No counter is reset.", "Run it again the other way, for the rows below.", ""}
+	case console.BulkSuspend:
+		return bulkWords{"Suspend tenants", "Stops all calls of tenants until they are resumed. Keys, counters and limits stay as they are.", "Resume them, by another job or one by one.", ""}
+	case console.BulkResume:
+		return bulkWords{"Resume tenants", "Lets suspended tenants call again.", "Suspend them again, for the rows below.", ""}
 	}
 	return bulkWords{title: string(k)}
 }

@@ -50,7 +50,7 @@ func (s *Server) bulkForm(w http.ResponseWriter, r *http.Request, status int, f 
 	if slices.Contains(console.BulkKinds(), kind) && can(r, kind.Needs()) {
 		words := bulkKindWords(kind)
 		p.Kind, p.Title, p.Text, p.Imports, p.Columns = string(kind), words.title, words.text, kind.Imports(), words.columns
-		if kind != console.BulkChangePlan {
+		if !kind.OfTenants() {
 			p.Plans[0].Label = "any"
 		}
 		return s.render(w, r, status, views.BulkForm(p))

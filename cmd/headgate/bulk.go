@@ -19,6 +19,8 @@ type bulkCmd struct {
 	RevokeUnused bulkUnusedCmd `cmd:"" help:"Revoke keys that nobody used for a number of days."`
 	SetExpiry    bulkExpiryCmd `cmd:"" help:"Let keys expire at a time."`
 	ChangePlan   bulkPlanCmd   `cmd:"" help:"Move tenants to another plan."`
+	Suspend      bulkMoveCmd   `cmd:"" help:"Stop all calls of tenants until they are resumed."`
+	Resume       bulkMoveCmd   `cmd:"" help:"Let suspended tenants call again."`
 	List         bulkListCmd   `cmd:"" help:"List jobs, the newest first."`
 	Show         bulkShowCmd   `cmd:"" help:"Show a job and how far it is; --wait follows it."`
 	Rows         bulkRowsCmd   `cmd:"" help:"List rows of a job with what became of each."`
@@ -147,6 +149,19 @@ type bulkPlanCmd struct {
 // Run changes plans.
 func (c *bulkPlanCmd) Run(ctx context.Context, k *kong.Kong) error {
 	return c.selectRows(ctx, k, &config.Problems{}, c.bulkFlags, "change-plan", api.BulkSelection{Tenants: c.Tenant, Plan: c.Plan, ToPlan: c.To})
+}
+
+// bulkMoveCmd is suspend and resume: it goes by the name that it was called by.
+type bulkMoveCmd struct {
+	bulkOf
+	bulkFlags
+	shell
+}
+
+// Run suspends or resumes tenants.
+func (c *bulkMoveCmd) Run(ctx context.Context, k *kong.Kong, at *kong.Context) error {
+	kind := at.Selected().Name + "-tenants"
+	return c.selectRows(ctx, k, &config.Problems{}, c.bulkFlags, kind, api.BulkSelection{Tenants: c.Tenant, Plan: c.Plan})
 }
 
 func (c *shell) selectRows(ctx context.Context, k *kong.Kong, p *config.Problems, f bulkFlags, kind string, sel api.BulkSelection) error {

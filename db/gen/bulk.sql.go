@@ -1299,6 +1299,83 @@ func (q *Queries) MarkTenantImports(ctx context.Context, arg MarkTenantImportsPa
 	return err
 }
 
+const markTenantMoves = `-- name: MarkTenantMoves :exec
+INSERT INTO bulk_marks (job, line, outcome, message)
+SELECT r.job, r.line, CASE WHEN t.state = $1::text THEN 'would-skip' ELSE $2::text END,
+  CASE WHEN t.state = $1 THEN 'It is ' || t.state || ' already.' ELSE 'The tenant is ' || t.state || '.' END
+FROM bulk_rows r JOIN tenants t ON t.id = r.subject
+WHERE r.job = $3 AND r.line > $4 AND r.line <= $5 AND t.state <> $6::text
+  AND NOT EXISTS (SELECT 1 FROM bulk_marks m WHERE m.job = r.job AND m.line = r.line)
+`
+
+type MarkTenantMovesParams struct {
+	ToState   string
+	Unfit     string
+	Job       int64
+	After     int64
+	Through   int64
+	FromState string
+}
+
+// Tenants of a span that are not in the state that they are to leave.
+func (q *Queries) MarkTenantMoves(ctx context.Context, arg MarkTenantMovesParams) error {
+	_, err := q.db.Exec(ctx, markTenantMoves,
+		arg.ToState,
+		arg.Unfit,
+		arg.Job,
+		arg.After,
+		arg.Through,
+		arg.FromState,
+	)
+	return err
+}
+
+const moveBulkTenants = `-- name: MoveBulkTenants :many
+UPDATE tenants t SET state = $1, reason = CASE WHEN $1 = 'suspended' THEN $2::text ELSE '' END, seq = t.seq + 1, updated_at = $3
+FROM bulk_rows r
+WHERE r.job = $4 AND r.line > $5 AND r.line <= $6 AND t.id = r.subject AND t.state = $7
+  AND NOT EXISTS (SELECT 1 FROM bulk_marks m WHERE m.job = r.job AND m.line = r.line)
+RETURNING t.id
+`
+
+type MoveBulkTenantsParams struct {
+	ToState   string
+	Reason    string
+	Now       time.Time
+	Job       int64
+	After     int64
+	Through   int64
+	FromState string
+}
+
+func (q *Queries) MoveBulkTenants(ctx context.Context, arg MoveBulkTenantsParams) ([]string, error) {
+	rows, err := q.db.Query(ctx, moveBulkTenants,
+		arg.ToState,
+		arg.Reason,
+		arg.Now,
+		arg.Job,
+		arg.After,
+		arg.Through,
+		arg.FromState,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []string{}
+	for rows.Next() {
+		var id string
+		if err := rows.Scan(&id); err != nil {
+			return nil, err
+		}
+		items = append(items, id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const planChecksOnce = `-- name: PlanChecksOnce :exec
 SELECT set_config('plan_cache_mode', 'auto', true)
 `

@@ -14,7 +14,7 @@ import (
 // BulkJob is one bulk job and how far it is.
 type BulkJob struct {
 	ID        string         `json:"id" example:"blk_abcdefghij234567"`
-	Kind      string         `json:"kind" enum:"import-tenants,import-keys,revoke-unused,set-expiry,change-plan"`
+	Kind      string         `json:"kind" enum:"import-tenants,import-keys,revoke-unused,set-expiry,change-plan,suspend-tenants,resume-tenants"`
 	State     string         `json:"state" enum:"checking,ready,running,done,cancelled,failed"`
 	Name      string         `json:"name" doc:"The file, or what the selection says"`
 	Reason    string         `json:"reason"`
@@ -84,7 +84,7 @@ type (
 	bulkListIn struct {
 		Paging
 		State string `query:"state" enum:"checking,ready,running,done,cancelled,failed"`
-		Kind  string `query:"kind" enum:"import-tenants,import-keys,revoke-unused,set-expiry,change-plan"`
+		Kind  string `query:"kind" enum:"import-tenants,import-keys,revoke-unused,set-expiry,change-plan,suspend-tenants,resume-tenants"`
 	}
 	bulkRowsIn struct {
 		BulkPath
@@ -94,7 +94,7 @@ type (
 	bulkCreateIn struct {
 		Repeatable
 		ContentType string `header:"Content-Type" doc:"text/csv, application/x-ndjson, multipart/form-data with the fields of the query before the file, or application/json for a selection"`
-		Kind        string `query:"kind" enum:"import-tenants,import-keys,revoke-unused,set-expiry,change-plan" doc:"Unless the body says it"`
+		Kind        string `query:"kind" enum:"import-tenants,import-keys,revoke-unused,set-expiry,change-plan,suspend-tenants,resume-tenants" doc:"Unless the body says it"`
 		Name        string `query:"name" maxLength:"200" doc:"The file's, to find the job again"`
 		Reason      string `query:"reason" maxLength:"500" doc:"Why; kept in the audit trail. Unless the body says it"`
 		request     huma.Context
