@@ -195,6 +195,12 @@ func TestBulk_FromAFileToTheLastRow(t *testing.T) {
 	if !strings.Contains(out, "would skip:  2") {
 		t.Errorf("change-plan printed\n%s", out)
 	}
+	for _, verb := range []string{"suspend", "resume"} {
+		if out := d.good("bulk", verb, "--plan", "free", "--reason", "x", "--start"); !strings.Contains(out, "done:        2") {
+			t.Errorf("%s printed\n%s", verb, out)
+		}
+		d.bad(2, "all tenants at once is never meant", "bulk", verb, "--reason", "x")
+	}
 	if out := d.good("bulk", "show", out[strings.Index(out, "blk_"):][:20], "--wait"); !strings.Contains(out, "ready") {
 		t.Errorf("show printed\n%s", out)
 	}
@@ -202,7 +208,7 @@ func TestBulk_FromAFileToTheLastRow(t *testing.T) {
 	if out := d.good("bulk", "revoke-unused", "--days", "30", "--reason", "x"); !strings.Contains(out, "rows:        0") {
 		t.Errorf("revoke-unused printed\n%s", out)
 	}
-	if out := d.good("bulk", "list", "--state", "done"); strings.Count(out, "blk_") != 3 {
+	if out := d.good("bulk", "list", "--state", "done"); strings.Count(out, "blk_") != 5 {
 		t.Errorf("list printed\n%s", out)
 	}
 	d.as(console.RoleViewer).bad(1, "Your role does not allow this", "bulk", "change-plan", "--to", "free", "--reason", "x")
