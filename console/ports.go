@@ -58,6 +58,7 @@ type Tx interface {
 	BulkRows
 	BeatRows
 	MemberRows
+	UsageNameRows
 	AlertRows
 	ReceiptRows
 	CapacityRows
