@@ -24,14 +24,10 @@ const (
 
 // ContentType is that of a file.
 func (f UsageFormat) ContentType() string {
-	switch f {
-	case UsageCSV:
+	if f == UsageCSV {
 		return csvout.ContentType
-	case UsageCloudEvents:
-		return "application/x-ndjson; charset=utf-8"
-	default:
-		return "application/x-ndjson; charset=utf-8"
 	}
+	return "application/x-ndjson; charset=utf-8"
 }
 
 // usageFilePage is how many events of a file are read at once.
@@ -76,11 +72,13 @@ func (s *Ledger) WriteReport(ctx context.Context, actor Actor, w io.Writer, q Us
 		groups = []UsageLine{{Steps: r.Steps}}
 	}
 	for i, from := range r.Starts {
-		from = later(from.In(span.Zone), span.From)
+		if from = from.In(span.Zone); from.Before(span.From) {
+			from = span.From // the first step may begin before what was asked for
+		}
 		to := span.Next(from)
 		for _, g := range groups {
 			if i < len(g.Steps) && (g.Steps[i] != UsageSums{} || q.Group == GroupNone) {
-				if err := out.report(rowOf("step", q, span, from, to, g, g.Steps[i], !r.Through.Before(to))); err != nil {
+				if err := out.report(usageRowOf("step", q, span, from, to, g, g.Steps[i], !r.Through.Before(to))); err != nil {
 					return err
 				}
 			}
@@ -89,25 +87,18 @@ func (s *Ledger) WriteReport(ctx context.Context, actor Actor, w io.Writer, q Us
 	complete := !r.Through.Before(span.To)
 	if q.Group != GroupNone {
 		for _, g := range groups {
-			if err := out.report(rowOf("total", q, span, span.From, span.To, g, g.Total, complete)); err != nil {
+			if err := out.report(usageRowOf("total", q, span, span.From, span.To, g, g.Total, complete)); err != nil {
 				return err
 			}
 		}
 	}
-	if err := out.report(rowOf("total", UsageQuery{}, span, span.From, span.To, UsageLine{}, r.Total, complete)); err != nil {
+	if err := out.report(usageRowOf("total", UsageQuery{}, span, span.From, span.To, UsageLine{}, r.Total, complete)); err != nil {
 		return err
 	}
 	return out.flush()
 }
 
-func later(a, b time.Time) time.Time {
-	if a.Before(b) {
-		return b
-	}
-	return a
-}
-
-func rowOf(kind string, q UsageQuery, span UsageSpan, from, to time.Time, g UsageLine, s UsageSums, complete bool) usageRow {
+func usageRowOf(kind string, q UsageQuery, span UsageSpan, from, to time.Time, g UsageLine, s UsageSums, complete bool) usageRow {
 	return usageRow{Row: kind, From: from.In(span.Zone), To: to.In(span.Zone), Zone: span.Zone.String(), Group: string(q.Group), Key: g.Key, Name: g.Name,
 		Admitted: s.Admitted, Cost: s.Cost, Refused: s.Refused, Other: s.Other, Interrupted: s.Interrupted, Complete: complete}
 }
