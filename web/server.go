@@ -38,6 +38,10 @@ type Deps struct {
 	Overrides *console.Overrides
 	KeyUse    console.KeyUseSource
 
+	// Advisor tells how limits are used; Capacities keeps what routes were measured to take.
+	Advisor    *console.Advisor
+	Capacities *console.Capacities
+
 	// Members, MemberSessions, Asks and Portal are of the tenants' own pages.
 	Members        *console.Members
 	MemberSessions *console.MemberSessions
@@ -87,6 +91,8 @@ func (d Deps) problems() error {
 	need(d.Sessions != nil, "Sessions")
 	need(d.Idempotency != nil, "Idempotency")
 	need(d.Overrides != nil, "Overrides")
+	need(d.Advisor != nil, "Advisor")
+	need(d.Capacities != nil, "Capacities")
 	need(d.Members != nil, "Members")
 	need(d.MemberSessions != nil, "MemberSessions")
 	need(d.Asks != nil, "Asks")

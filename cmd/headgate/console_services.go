@@ -26,6 +26,8 @@ type services struct {
 	policies  *console.Policies
 	rollouts  *console.Rollouts
 	effects   *console.Effects
+	advisor   *console.Advisor
+	capacity  *console.Capacities
 }
 
 // services makes them in the order in which they need each other.
@@ -42,6 +44,8 @@ func (c *consoleCmd) services(d console.Deps, store *db.Store) services {
 	s.relay.While(s.rollouts.Run)
 	s.effects = console.NewEffects(d, s.fleet, s.activity.Live())
 	s.relay.While(s.effects.Run)
+	s.capacity = console.NewCapacities(d)
+	s.advisor = console.NewAdvisor(d, s.policies, s.capacity)
 	return s
 }
 
@@ -55,6 +59,7 @@ func (s services) tasks() []service.Task {
 		{Name: "keys' use", Run: s.keyUse.Run},
 		{Name: "trials", Run: s.policies.RunTrials},
 		{Name: "bulk jobs", Run: s.bulk.Run},
+		{Name: "advisor", Run: s.advisor.Run},
 		{Name: "jobs", Run: console.NewJobs(s.deps).Run},
 	}
 }

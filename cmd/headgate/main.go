@@ -40,6 +40,8 @@ type cli struct {
 	Tenant   tenantCmd   `cmd:"" help:"Tenants: list, show, create, change, suspend, delete; their own limits and boosts."`
 	Key      keyCmd      `cmd:"" help:"API keys: list, show, issue, rotate, revoke, import."`
 	Bulk     bulkCmd     `cmd:"" help:"What concerns many tenants or keys: imports, expiry, plans, unused keys."`
+	Knee     kneeCmd     `cmd:"" help:"Measure what a route takes: a bounded ramp that calls itself off, stored for the advisor."`
+	Advisor  advisorCmd  `cmd:"" help:"Limits from measurement: use, head-room, what other numbers would have refused."`
 	Keys     keysCmd     `cmd:"" help:"Make the key pair that signs policy and directory."`
 	Demo     demoCmd     `cmd:"" help:"Run everything on this machine, with sample tenants and traffic."`
 	Upstream upstreamCmd `cmd:"" hidden:"" help:"Run the demo's upstream."`

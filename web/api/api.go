@@ -45,6 +45,8 @@ type Deps struct {
 	Exports     *console.Exports
 	Leaks       *console.Leaks
 	Members     *console.Members
+	Advisor     *console.Advisor
+	Capacities  *console.Capacities
 	Asks        *console.Asks
 	PublicURL   string               // for links that are sent to people
 	KeyUse      console.KeyUseSource // nil: nobody knows who uses keys
@@ -95,6 +97,7 @@ func build(d Deps) (*API, error) {
 	a.registerMembers()
 	a.registerBulk()
 	a.registerExports()
+	a.registerAdvisor()
 	a.describeProblems()
 	r.Get(Prefix+"/openapi.json", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/openapi+json")

@@ -113,11 +113,13 @@ func On(t testing.TB, dsn string, options ...db.Option) *World {
 	running.Go(func() { _ = bulk.Run(ctx) })
 	running.Go(func() { _ = policies.RunTrials(ctx) })
 	t.Cleanup(func() { cancel(); running.Wait(); store.Close() })
+	capacities := console.NewCapacities(d)
 	w.Web = web.Deps{Tenants: console.NewTenants(d), Keys: console.NewKeys(d), Rotations: console.NewRotations(d),
 		Policies: policies, Rollouts: rollouts, Effects: console.NewEffects(d, fleet, activity.Live()), Fleet: fleet, Operators: operators, Audit: console.NewAudit(d),
 		Activity: activity, Sessions: console.NewSessions(d), Idempotency: console.NewIdempotency(d),
 		Bulk: bulk, Exports: console.NewExports(d),
 		Members: console.NewMembers(d), MemberSessions: console.NewMemberSessions(d), Asks: console.NewAsks(d, console.NewOverrides(d)), Portal: console.NewPortal(d, store),
+		Advisor: console.NewAdvisor(d, policies, capacities), Capacities: capacities,
 		Overrides: console.NewOverrides(d), KeyUse: d.KeyUse, Leaks: console.NewLeaks(d, console.LeakRules{}),
 		Log: log, Now: w.Now, Environment: "test", Deployment: "test", PublicURL: Origin, SecureCookies: true}
 	w.Handler, err = web.New(w.Web)
