@@ -10,7 +10,8 @@ import (
 // tenantTerms is a tenant with what its record carries besides.
 type tenantTerms struct {
 	Tenant
-	open []TenantOverride // that nobody ended; those whose time is over end by themselves
+	open   []TenantOverride // that nobody ended; those whose time is over end by themselves
+	grants []policy.Grant   // of its quota's periods
 }
 
 // record is what gateways get to know of the tenant.
@@ -22,6 +23,7 @@ func (t tenantTerms) record() policy.TenantRecord {
 	for _, o := range t.open {
 		rec.Overrides = append(rec.Overrides, o.Override)
 	}
+	rec.Grants = t.grants
 	return rec
 }
 
@@ -31,7 +33,7 @@ func (t tenantTerms) size() (int, error) {
 	return len(b), err
 }
 
-// withOverrides reads the overrides of tenants.
+// withOverrides reads the overrides and grants of tenants.
 func withOverrides(ctx context.Context, tx Tx, tenants []Tenant) ([]tenantTerms, error) {
 	if len(tenants) == 0 {
 		return nil, nil
@@ -48,9 +50,28 @@ func withOverrides(ctx context.Context, tx Tx, tenants []Tenant) ([]tenantTerms,
 	for _, o := range own {
 		of[o.TenantID] = append(of[o.TenantID], o)
 	}
+	grants, err := grantsOf(ctx, tx, ids)
+	if err != nil {
+		return nil, err
+	}
 	out := make([]tenantTerms, len(tenants))
 	for i, t := range tenants {
-		out[i] = tenantTerms{t, of[t.ID]}
+		out[i] = tenantTerms{t, of[t.ID], grants[t.ID]}
+	}
+	return out, nil
+}
+
+// grantsOf reads what gateways are told of the grants of tenants.
+func grantsOf(ctx context.Context, tx Tx, tenantIDs []string) (map[string][]policy.Grant, error) {
+	units, err := tx.QuotaGrantUnits(ctx, tenantIDs)
+	if err != nil {
+		return nil, err
+	}
+	out := map[string][]policy.Grant{}
+	for _, g := range units {
+		if have := out[g.TenantID]; len(have) < policy.MaxGrants { // older periods have ended long ago
+			out[g.TenantID] = append(have, policy.Grant{Start: g.Start.UTC(), Amount: g.Units})
+		}
 	}
 	return out, nil
 }

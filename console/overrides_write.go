@@ -247,7 +247,7 @@ func (w *overrideWriter) fits() error {
 		return invalid(FieldError{Field: "limit", Message: fmt.Sprintf(
 			"The tenant has %d values of its own and boosts, and at most %d can hold at once. End some first.", n-1, policy.MaxOverrides)})
 	}
-	size, err := tenantTerms{w.tenant, w.open}.size()
+	size, err := tenantTerms{Tenant: w.tenant, open: w.open}.size()
 	if err != nil {
 		return err
 	}

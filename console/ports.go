@@ -37,6 +37,7 @@ type OutboxStore interface {
 type Tx interface {
 	TenantRows
 	OverrideRows
+	QuotaRows
 	CredentialRows
 	KeyRows
 	RotationRows

@@ -474,6 +474,60 @@ type PortalRule struct {
 	UpdatedAt time.Time
 }
 
+type QuotaCrossing struct {
+	ID          int64
+	TenantID    string
+	PeriodStart time.Time
+	PeriodEnd   *time.Time
+	Percent     int32
+	Units       int64
+	Amount      int64
+	CrossedAt   time.Time
+}
+
+type QuotaGrant struct {
+	ID          string
+	TenantID    string
+	PeriodStart time.Time
+	PeriodEnd   *time.Time
+	Units       int64
+	Reason      string
+	AuthorID    string
+	Author      string
+	CreatedAt   time.Time
+}
+
+type QuotaLoss struct {
+	ID        int64
+	SeenAt    time.Time
+	Lanes     int32
+	RebuiltAt time.Time
+	Tenants   int64
+	Raised    int64
+	Complete  bool
+	Missing   []string
+}
+
+type QuotaStanding struct {
+	TenantID    string
+	Plan        string
+	Period      string
+	PeriodStart time.Time
+	PeriodEnd   *time.Time
+	TimeZone    string
+	Counts      string
+	Over        string
+	Amount      int64
+	Most        int64
+	Granted     int64
+	RedisUnits  *int64
+	LedgerUnits int64
+	ComparedAt  time.Time
+	Complete    bool
+	HealedAt    *time.Time
+	HealedUnits int64
+}
+
 type ReceiptKey struct {
 	PublicKey []byte
 	KeyID     string
@@ -580,6 +634,45 @@ type Trial struct {
 	Author    string
 	CreatedAt time.Time
 	SeenAt    time.Time
+}
+
+type UsageAdjustment struct {
+	PeriodID string
+	Ingest   int64
+	KID      string
+	Route    string
+	Outcome  string
+	Requests int64
+	Cost     int64
+	Events   int64
+	FirstAt  time.Time
+	LastAt   time.Time
+	NotedAt  time.Time
+}
+
+type UsageGap struct {
+	ID       int64
+	Run      int32
+	FirstSeq int64
+	LastSeq  int64
+	Missing  int64
+	Filled   []int64
+	AfterAt  time.Time
+	NotedAt  time.Time
+	FilledAt *time.Time
+}
+
+type UsageMark struct {
+	Run       int32
+	Replica   string
+	Boot      string
+	Seq       int64
+	Ahead     []int64
+	GapSince  *time.Time
+	Through   time.Time
+	Final     bool
+	FirstAt   time.Time
+	UpdatedAt time.Time
 }
 
 type VersionEffect struct {

@@ -19,17 +19,29 @@ const (
 	countersPerCall = 200
 	// markTTL is how long a lane's mark stays without a console that keeps it up.
 	markTTL = 60 * 24 * time.Hour
+	// rebuildTTL is how long a rebuilding may take.
+	rebuildTTL = time.Minute
 )
 
-//go:embed quota.lua
-var quotaSource string
+var (
+	//go:embed quota.lua
+	quotaSource string
+	//go:embed quotamark.lua
+	quotaMarkSource string
+)
 
 //nolint:gochecknoglobals // embedded text with its hash; nothing writes to it
-var quotaScript = redis.NewScript(quotaSource)
+var (
+	quotaScript     = redis.NewScript(quotaSource)
+	quotaMarkScript = redis.NewScript(quotaMarkSource)
+)
 
 // quotaMark is the key that lets gateways believe the counters of a lane's recorded
 // quotas. It is there from when the console has rebuilt them until Redis loses it with them.
 func (k keys) quotaMark(lane int) string { return k.ns + ":l:{" + strconv.Itoa(lane) + "}:k" }
+
+// quotaRebuild is the key of the note that somebody rebuilds a lane's counters.
+func (k keys) quotaRebuild(lane int) string { return k.ns + ":l:{" + strconv.Itoa(lane) + "}:b" }
 
 // quotaCounter is the key of a counter, as the limiter's store names it.
 func (k keys) quotaCounter(c policy.QuotaCounter) string {
@@ -55,21 +67,62 @@ func (p *Publisher) QuotaMarks(ctx context.Context) ([]string, error) {
 	return marks, nil
 }
 
-// MarkQuotas leaves marks that hold a word, which tells for people when and by whom. What was there is
-// written over; a mark is gone 60 days after it was last left.
-func (p *Publisher) MarkQuotas(ctx context.Context, lanes []int, word string) error {
-	if len(lanes) == 0 {
-		return nil
+// BeginQuotas notes in lanes that somebody rebuilds their counters under a name of his own.
+// Who loses the counters loses the note with them, so that MarkQuotas finds out.
+func (p *Publisher) BeginQuotas(ctx context.Context, lanes []int, name string) error {
+	if err := checkLanes(lanes); err != nil || len(lanes) == 0 {
+		return err
 	}
 	pipe := p.cfg.Client.Pipeline()
 	for _, lane := range lanes {
-		if lane < 0 || lane >= policy.TenantLanes {
-			return fmt.Errorf("mark quotas: lane %d is none: 0 to %d", lane, policy.TenantLanes-1)
-		}
-		pipe.Set(ctx, p.keys.quotaMark(lane), word, markTTL)
+		pipe.Set(ctx, p.keys.quotaRebuild(lane), name, rebuildTTL)
 	}
 	if _, err := pipe.Exec(ctx); err != nil {
-		return fmt.Errorf("mark quotas: %w", err)
+		return fmt.Errorf("begin to rebuild quotas: %w", err)
+	}
+	return nil
+}
+
+// MarkQuotas leaves marks in the lanes that still have the note of that name, and returns those
+// that had lost it meanwhile: their counters have to be rebuilt once more. A mark holds a word,
+// which tells for people when it was left, and is gone 60 days after it was left or kept.
+func (p *Publisher) MarkQuotas(ctx context.Context, lanes []int, name, word string) (lost []int, err error) {
+	if err := checkLanes(lanes); err != nil {
+		return nil, err
+	}
+	for _, lane := range lanes {
+		keys := []string{p.keys.quotaMark(lane), p.keys.quotaRebuild(lane)}
+		done, err := quotaMarkScript.Run(ctx, p.cfg.Client, keys, name, word, markTTL.Milliseconds()).Int()
+		if err != nil {
+			return nil, fmt.Errorf("mark quotas of lane %d: %w", lane, err)
+		}
+		if done != 1 {
+			lost = append(lost, lane)
+		}
+	}
+	return lost, nil
+}
+
+// KeepQuotas lets marks that are there stay for 60 days from now on.
+func (p *Publisher) KeepQuotas(ctx context.Context, lanes []int) error {
+	if err := checkLanes(lanes); err != nil || len(lanes) == 0 {
+		return err
+	}
+	pipe := p.cfg.Client.Pipeline()
+	for _, lane := range lanes {
+		pipe.PExpire(ctx, p.keys.quotaMark(lane), markTTL)
+	}
+	if _, err := pipe.Exec(ctx); err != nil {
+		return fmt.Errorf("keep marks of quotas: %w", err)
+	}
+	return nil
+}
+
+func checkLanes(lanes []int) error {
+	for _, lane := range lanes {
+		if lane < 0 || lane >= policy.TenantLanes {
+			return fmt.Errorf("lane %d is none: 0 to %d", lane, policy.TenantLanes-1)
+		}
 	}
 	return nil
 }

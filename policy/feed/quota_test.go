@@ -43,6 +43,59 @@ func draw(t *testing.T, store *redisstore.Store, c policy.QuotaCounter, cost int
 	return out
 }
 
+// marked leaves marks as a console does that has rebuilt lanes.
+func marked(t *testing.T, pub *Publisher, lanes ...int) {
+	t.Helper()
+	if err := pub.BeginQuotas(t.Context(), lanes, "n"); err != nil {
+		t.Fatal(err)
+	}
+	if lost, err := pub.MarkQuotas(t.Context(), lanes, "n", "now"); err != nil || len(lost) > 0 {
+		t.Fatal(lost, err)
+	}
+}
+
+// TestMarkQuotas_I12_ALossInTheMiddleOfARebuildingIsNoticed, and so is another console
+// that rebuilds at the same time.
+func TestMarkQuotas_I12_ALossInTheMiddleOfARebuildingIsNoticed(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	lanes := []int{1, 2, 3}
+	begin := func(name string, lanes ...int) {
+		t.Helper()
+		if err := r.pub.BeginQuotas(t.Context(), lanes, name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	mark := func(name string, want ...int) {
+		t.Helper()
+		lost, err := r.pub.MarkQuotas(t.Context(), lanes, name, "w")
+		if err != nil || fmt.Sprint(lost) != fmt.Sprint(want) {
+			t.Errorf("%s: lost %v, %v; want %v", name, lost, err, want)
+		}
+	}
+	begin("first", lanes...)
+	r.do("FLUSHALL")
+	mark("first", 1, 2, 3)
+	begin("first", lanes...)
+	begin("second", 2)
+	mark("first", 2)
+	mark("second", 1, 3)
+	marks, err := r.pub.QuotaMarks(t.Context())
+	if err != nil || marks[0] != "" || marks[1] != "w" || marks[2] != "w" || marks[3] != "w" {
+		t.Errorf("marks %v, %v", marks[:4], err)
+	}
+	r.do("PEXPIRE", r.pub.keys.quotaMark(1), "60000")
+	if err := r.pub.KeepQuotas(t.Context(), []int{1, 200}); err != nil {
+		t.Fatal(err)
+	}
+	if ttl := r.client.PTTL(t.Context(), r.pub.keys.quotaMark(1)).Val(); ttl < markTTL-time.Minute {
+		t.Errorf("a mark that was kept up stays for %v", ttl)
+	}
+	if n := r.client.Exists(t.Context(), r.pub.keys.quotaMark(200)).Val(); n != 0 {
+		t.Error("keeping up made a mark")
+	}
+}
+
 // quotaWire holds on one kind of servers that console and gateways mean the same keys.
 func quotaWire(t *testing.T, client redis.UniversalClient) {
 	t.Helper()
@@ -62,9 +115,7 @@ func quotaWire(t *testing.T, client redis.UniversalClient) {
 	for i := range lanes {
 		lanes[i] = i
 	}
-	if err := pub.MarkQuotas(t.Context(), lanes, "now"); err != nil {
-		t.Fatal(err)
-	}
+	marked(t, pub, lanes...)
 	for i, c := range counters {
 		if out := draw(t, store, c, int64(i)+1); !out.Admitted || out.Quotas[0].Used != int64(i)+1 {
 			t.Errorf("%s: %+v", c.Tenant, out)
@@ -155,9 +206,7 @@ func TestRaiseQuotas_R034_KeepsACounterAnHourBeyondItsPeriod(t *testing.T) {
 			t.Errorf("%s is kept for %v, want %v", c.Tenant, got, want)
 		}
 	}
-	if err := r.pub.MarkQuotas(t.Context(), []int{7}, "x"); err != nil {
-		t.Fatal(err)
-	}
+	marked(t, r.pub, 7)
 	if ttl := r.client.PTTL(t.Context(), r.pub.keys.quotaMark(7)).Val(); ttl < markTTL-time.Minute || ttl > markTTL {
 		t.Errorf("a mark is kept for %v", ttl)
 	}
@@ -169,9 +218,7 @@ func TestRaiseQuotas_LoseNothingThatGatewaysCountMeanwhile(t *testing.T) {
 	r := newRig(t)
 	store := redisstore.New(r.client, redisstore.Options{Namespace: "hg", Deployment: deployment})
 	c := month("ten_a", 1)
-	if err := r.pub.MarkQuotas(t.Context(), []int{policy.TenantLane("ten_a")}, "x"); err != nil {
-		t.Fatal(err)
-	}
+	marked(t, r.pub, policy.TenantLane("ten_a"))
 	const draws = 300
 	var counting sync.WaitGroup
 	counting.Go(func() {
@@ -222,13 +269,17 @@ func TestQuota_SaysWhenRedisIsAway(t *testing.T) {
 	_, errMarks := r.pub.QuotaMarks(ctx)
 	_, errUnits := r.pub.QuotaUnits(ctx, c)
 	_, errRaise := r.pub.RaiseQuotas(ctx, c)
-	for i, err := range []error{errMarks, errUnits, errRaise, r.pub.MarkQuotas(ctx, []int{1}, "x")} {
+	_, errMark := r.pub.MarkQuotas(ctx, []int{1}, "n", "x")
+	for i, err := range []error{errMarks, errUnits, errRaise, errMark, r.pub.BeginQuotas(ctx, []int{1}, "n"), r.pub.KeepQuotas(ctx, []int{1})} {
 		if !errors.Is(err, context.Canceled) {
 			t.Errorf("call %d: %v", i, err)
 		}
 	}
-	if err := r.pub.MarkQuotas(t.Context(), []int{256}, "x"); err == nil {
-		t.Error("lane 256 was marked")
+	if err := r.pub.BeginQuotas(t.Context(), []int{256}, "n"); err == nil {
+		t.Error("lane 256 was begun")
+	}
+	if _, err := r.pub.MarkQuotas(t.Context(), []int{-1}, "n", "x"); err == nil {
+		t.Error("lane -1 was marked")
 	}
 }
 
