@@ -32,7 +32,6 @@ type Admin struct {
 	namespace string
 	script    script
 	repair    script
-	clock     func() int64 // tests only
 }
 
 // NewAdmin makes an Admin on client. Namespace and Deployment have to be those of the
@@ -193,9 +192,6 @@ func (a *Admin) call(ctx context.Context, ops []operation, mine []int, out []lim
 		var hash [8]byte
 		binary.LittleEndian.PutUint64(hash[:], op.Hash)
 		args = append(args, string(op.what), place(a.keyOf(&op.Ask)), mark, string(hash[:]), op.Numbers.Tokens, op.Numbers.Period, op.Numbers.Burst, op.more)
-	}
-	if a.clock != nil {
-		args = append([]any{"", a.clock()}, args...)
 	}
 	text, err := a.script.run(ctx, a.client, [][]string{keys, nil, nil}, args...)
 	if err != nil {

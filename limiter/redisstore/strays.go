@@ -134,11 +134,8 @@ func (a *Admin) Repair(ctx context.Context, keys []string) (int, error) {
 			failed = append(failed, fmt.Errorf("key %.80q is no limiter state", key))
 			continue
 		}
-		what, ttl := a.mends(key)
+		what, ttl := mends(key)
 		args := []any{what, ttl.Milliseconds()}
-		if a.clock != nil {
-			args = []any{"", a.clock(), what, ttl.Milliseconds()}
-		}
 		text, err := a.repair.run(ctx, a.client, [][]string{{key}, nil, nil}, args...)
 		if err != nil {
 			failed = append(failed, err)
@@ -157,7 +154,7 @@ func (a *Admin) Repair(ctx context.Context, keys []string) (int, error) {
 // mends says what a key is, and how long it may last where its value does not tell: a
 // counter's period is not known, so it lasts as long as any can. The next request that
 // counts on it sets its right time.
-func (a *Admin) mends(key string) (what string, ttl time.Duration) {
+func mends(key string) (what string, ttl time.Duration) {
 	kind := kindOf(key)
 	switch kind {
 	case "t", "c", "d", "i", "g", "o":
@@ -165,7 +162,7 @@ func (a *Admin) mends(key string) (what string, ttl time.Duration) {
 	case "z":
 		return "leases", 0
 	case "q":
-		return "other", a.counterLasts(key)
+		return "other", counterLasts(key)
 	case "m":
 		return "other", markLasts
 	default:
@@ -173,7 +170,7 @@ func (a *Admin) mends(key string) (what string, ttl time.Duration) {
 	}
 }
 
-func (a *Admin) counterLasts(key string) time.Duration {
+func counterLasts(key string) time.Duration {
 	_, rest, _ := strings.Cut(key, "}:q:")
 	words := strings.SplitN(rest, ":", 3)
 	if len(words) < 3 {
@@ -183,11 +180,7 @@ func (a *Admin) counterLasts(key string) time.Duration {
 	if err != nil {
 		return time.Hour
 	}
-	now := time.Now()
-	if a.clock != nil {
-		now = time.UnixMicro(a.clock())
-	}
-	left := time.UnixMicro(start).Add(counterKept).Sub(now)
+	left := time.Until(time.UnixMicro(start).Add(counterKept)) // an hour more or less does not matter
 	if left < time.Hour || left > counterKept { // of a lifetime, or nonsense
 		return lifetimeKept
 	}
