@@ -120,12 +120,12 @@ func TestPages_AllAnswerEmptyAndFull(t *testing.T) {
 	c = w.As(t, console.RoleOwner)
 	issue(t, c, tenant.ID, "backend")
 	used(w, tenant.ID, 3, 2)
-	for _, path := range []string{"", "/keys", "/usage", "/usage?range=1h", "/audit", "/edit", "/keys/new"} {
+	for _, path := range []string{"", "/keys", "/usage", "/usage?live=1h", "/audit", "/edit", "/keys/new"} {
 		wants(t, c.Get("/tenants/"+tenant.ID+path), http.StatusOK, "Acme")
 	}
 	wants(t, c.Get("/overview"), http.StatusOK, "Acme", "route:report.reports", "100/minute", "Policy published", ">v1<", "Key issued", "backend of Acme")
 	wants(t, c.Get("/tenants/"+tenant.ID), http.StatusOK, "plan.requests", "6000/minute", "plan pro", "route report", "admitted")
-	wants(t, c.Get("/live/tenants/"+tenant.ID+"?range=5m&details=1"), http.StatusOK, "route:report.reports", "report")
+	wants(t, c.Get("/live/tenants/"+tenant.ID+"?live=5m&details=1"), http.StatusOK, "route:report.reports", "report")
 }
 
 func TestTenants_ListIsFilteredAndPagedWithoutGapsOrRepeats(t *testing.T) {

@@ -43,7 +43,7 @@ func (sp span) tab() string {
 // spanOf is the range that was asked for, else 15 minutes or as much as is known.
 func (s *Server) spanOf(r *http.Request, now time.Time) span {
 	for _, sp := range spans() {
-		if sp.name == r.URL.Query().Get("range") {
+		if sp.name == r.URL.Query().Get("live") {
 			return sp
 		}
 	}
@@ -228,7 +228,7 @@ func (s *Server) tenantUsage(r *http.Request, id string, f inForce, details bool
 	live := s.Activity.Live()
 	from, to := sp.window(now)
 	x := s.series(s.ofTenant(id), from, to, sp.step)
-	q := url.Values{"range": {sp.name}}
+	q := url.Values{"live": {sp.name}}
 	if details {
 		q.Set("details", "1")
 	}
@@ -242,7 +242,7 @@ func (s *Server) tenantUsage(r *http.Request, id string, f inForce, details bool
 		tab = "usage"
 	}
 	for _, x := range spans() {
-		p.Ranges = append(p.Ranges, ui.Tab{Label: x.tab(), URL: ui.TenantURL(id, tab) + "?range=" + x.name, Current: x.name == sp.name})
+		p.Ranges = append(p.Ranges, ui.Tab{Label: x.tab(), URL: ui.TenantURL(id, tab) + "?live=" + x.name, Current: x.name == sp.name})
 	}
 	if details {
 		p.Routes = usageRoutes(live.TenantRoutes(id, from))

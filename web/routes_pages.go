@@ -117,3 +117,20 @@ func (s *Server) bulkRoutes(r chi.Router) {
 	manage.Post("/bulk/{job}/start", s.page(s.bulkStart))
 	manage.Post("/bulk/{job}/cancel", s.page(s.bulkCancel))
 }
+
+// usageRoutes are the pages of the ledger.
+func (s *Server) usageRoutes(r chi.Router) {
+	view := r.With(s.require(console.PermView))
+	view.Get("/usage", s.page(s.usagePage))
+	view.Get("/usage/standing", s.page(s.usageStanding))
+	view.Get("/usage/periods", s.page(s.usagePeriods))
+	view.Get("/usage/periods/{period}", s.page(s.usagePeriod))
+
+	export := r.With(s.require(console.PermExport))
+	export.Get("/usage.csv", s.page(s.usageFile("csv")))
+	export.Get("/usage.jsonl", s.page(s.usageFile("jsonl")))
+
+	manage := r.With(s.require(console.PermManageTenants))
+	manage.Post("/usage/held/{held}/{act}", s.page(s.usageHeldAct))
+	manage.Post("/usage/periods", s.page(s.usagePeriodClose))
+}

@@ -52,6 +52,9 @@ type Deps struct {
 	Bulk    *console.Bulk
 	Exports *console.Exports
 
+	// Ledger is the record of what was used.
+	Ledger *console.Ledger
+
 	// Leaks finds and contains keys that got out. LeakToken lets scanners report
 	// them by the API, "" lets none; LeakPartner takes signed reports, nil: there is
 	// no such door.
@@ -100,6 +103,7 @@ func (d Deps) problems() error {
 	need(d.Bulk != nil, "Bulk")
 	need(d.Exports != nil, "Exports")
 	need(d.Leaks != nil, "Leaks")
+	need(d.Ledger != nil, "Ledger")
 	need(d.Log != nil, "Log")
 	need(d.Now != nil, "Now")
 	return errors.Join(errs...)
@@ -113,6 +117,8 @@ type Server struct {
 	pages    pageCache
 	reads    readCache
 	reviews  reviewCache
+
+	ledgerState standingCache
 	// large lets one large document in at a time: reading one costs memory.
 	large chan struct{}
 }

@@ -192,7 +192,8 @@ func (c *consoleCmd) webDeps(log *slog.Logger, s services, gates http.Handler, a
 		Rollouts: s.rollouts, Effects: s.effects, Fleet: s.fleet, Operators: s.operators, Audit: console.NewAudit(d), Activity: s.activity,
 		Sessions: console.NewSessions(d), Idempotency: console.NewIdempotency(d), Overrides: console.NewOverrides(d), Bulk: s.bulk, Exports: console.NewExports(d), KeyUse: s.keyUse,
 		Members: console.NewMembers(d), MemberSessions: console.NewMemberSessions(d), Asks: console.NewAsks(d, console.NewOverrides(d)), Portal: console.NewPortal(d, s.store),
-		Gate: gates, Log: log, Now: time.Now,
+		Ledger: console.NewLedger(d, console.UsageRetention{}),
+		Gate:   gates, Log: log, Now: time.Now,
 		Advisor: s.advisor, Capacities: s.capacity,
 		Environment: c.Environment, Deployment: c.Deployment, PublicURL: public, SecureCookies: secure,
 	}

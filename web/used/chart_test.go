@@ -78,7 +78,9 @@ func TestChart_BeforeStandsStepByStep(t *testing.T) {
 	now := at(t, "2026-11-30T12:40:00Z")
 	s := span(t, console.UsageAsk{Range: "24h"}, now)
 	r := report(s, now, func(i int, _ time.Time) console.UsageSums { return console.UsageSums{Admitted: int64(i), Cost: 2} })
-	b := report(s.Before(), now, func(i int, _ time.Time) console.UsageSums { return console.UsageSums{Admitted: int64(100 + i), Cost: 3} })
+	b := report(s.Before(), now, func(i int, _ time.Time) console.UsageSums {
+		return console.UsageSums{Admitted: int64(100 + i), Cost: 3}
+	})
 	c := used.Chart("c", s, used.Requests, now, r, &b)
 	for i, bar := range c.Bars {
 		if bar.Main != int64(i) || bar.Earlier != int64(100+i) {

@@ -120,7 +120,7 @@ func On(t testing.TB, dsn string, options ...db.Option) *World {
 		Bulk: bulk, Exports: console.NewExports(d),
 		Members: console.NewMembers(d), MemberSessions: console.NewMemberSessions(d), Asks: console.NewAsks(d, console.NewOverrides(d)), Portal: console.NewPortal(d, store),
 		Advisor: console.NewAdvisor(d, policies, capacities), Capacities: capacities,
-		Overrides: console.NewOverrides(d), KeyUse: d.KeyUse, Leaks: console.NewLeaks(d, console.LeakRules{}),
+		Ledger: console.NewLedger(d, console.UsageRetention{}), Overrides: console.NewOverrides(d), KeyUse: d.KeyUse, Leaks: console.NewLeaks(d, console.LeakRules{}),
 		Log: log, Now: w.Now, Environment: "test", Deployment: "test", PublicURL: Origin, SecureCookies: true}
 	w.Handler, err = web.New(w.Web)
 	must(t, err)
