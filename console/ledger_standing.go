@@ -114,13 +114,13 @@ type UsagePeriod struct {
 
 // UsageAdjustment is what came for a period after it was closed.
 type UsageAdjustment struct {
-	PeriodID          string
-	KID, Route        string
-	Outcome           string
-	Requests, Cost    int64
-	Events            int64
-	FirstAt, LastAt   time.Time
-	NotedAt           time.Time
+	PeriodID        string
+	KID, Route      string
+	Outcome         string
+	Requests, Cost  int64
+	Events          int64
+	FirstAt, LastAt time.Time
+	NotedAt         time.Time
 }
 
 // ClosePeriod closes a billing period of a tenant: a quarter of an hour after its end at

@@ -63,6 +63,7 @@ type Tx interface {
 	AlertRows
 	ReceiptRows
 	CapacityRows
+	LedgerRows
 }
 
 // Cursor is the place after which a page begins: the sort key of the last row

@@ -151,6 +151,16 @@ BEGIN
 END $$;
 -- +goose StatementEnd
 
+-- usage_months lists the partitions of months, and the months that were taken out and not
+-- removed yet.
+-- +goose StatementBegin
+CREATE FUNCTION usage_months() RETURNS TABLE (month date, attached boolean) LANGUAGE sql STABLE AS $$
+  SELECT to_date(right(c.relname, 6), 'YYYYMM'), i.inhrelid IS NOT NULL FROM pg_class c LEFT JOIN pg_inherits i ON i.inhrelid = c.oid
+  WHERE c.relkind = 'r' AND c.relnamespace = (SELECT relnamespace FROM pg_class WHERE oid = 'usage_events'::regclass)
+    AND c.relname ~ '^usage_(events|gone)_[0-9]{6}$' ORDER BY 1
+$$;
+-- +goose StatementEnd
+
 -- What is added up. Times are the beginnings of stretches, in UTC.
 CREATE TABLE usage_minutes (
   at        timestamptz NOT NULL,
@@ -179,6 +189,13 @@ CREATE TABLE usage_fleet (
   outcome  text NOT NULL,
   PRIMARY KEY (at, replica, route, outcome)
 );
+
+CREATE TABLE usage_fleet_days (LIKE usage_fleet, PRIMARY KEY (at, replica, route, outcome));
+
+-- usage_class says under which sum an outcome is counted; console.UsageSums does the same.
+CREATE FUNCTION usage_class(outcome text) RETURNS text LANGUAGE sql IMMUTABLE PARALLEL SAFE RETURN CASE outcome
+  WHEN 'admitted' THEN 'admitted' WHEN 'fallback-admitted' THEN 'fallback' WHEN 'interrupted' THEN 'interrupted' WHEN 'settled' THEN 'settled'
+  WHEN 'limited' THEN 'refused' WHEN 'blocked' THEN 'refused' WHEN 'fallback-refused' THEN 'refused' WHEN 'closed' THEN 'refused' ELSE 'other' END;
 
 -- One row for all of a tenant's hour or day: lists and quotas read these.
 CREATE TABLE usage_tenant_hours (
@@ -219,6 +236,7 @@ CREATE TABLE usage_quarantine (
   CHECK ((event IS NULL) <> (body IS NULL))
 );
 CREATE UNIQUE INDEX usage_quarantine_once ON usage_quarantine (replica, boot, seq) WHERE event IS NOT NULL;
+CREATE UNIQUE INDEX usage_quarantine_body ON usage_quarantine (sha256(body)) WHERE body IS NOT NULL;
 CREATE INDEX usage_quarantine_held ON usage_quarantine (id) WHERE state = 'held';
 CREATE TRIGGER usage_quarantine_final BEFORE UPDATE ON usage_quarantine FOR EACH ROW EXECUTE FUNCTION refuse_leaving_final('released', 'discarded');
 CREATE TRIGGER usage_quarantine_kept BEFORE DELETE ON usage_quarantine FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
@@ -245,6 +263,7 @@ CREATE TABLE usage_periods (
   other            bigint NOT NULL
 );
 CREATE UNIQUE INDEX usage_periods_from ON usage_periods (tenant_id, from_at);
+CREATE INDEX usage_periods_to ON usage_periods (to_at);
 CREATE INDEX usage_periods_page ON usage_periods (closed_at DESC, id DESC);
 CREATE TRIGGER usage_periods_kept BEFORE UPDATE OR DELETE ON usage_periods FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
 CREATE TRIGGER usage_periods_whole BEFORE TRUNCATE ON usage_periods FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
@@ -283,6 +302,6 @@ END $$;
 -- +goose StatementEnd
 
 -- +goose Down
-DROP TABLE usage_adjustments, usage_periods, usage_quarantine, usage_tenant_days, usage_tenant_hours, usage_fleet, usage_days, usage_quarters, usage_minutes,
+DROP TABLE usage_adjustments, usage_periods, usage_quarantine, usage_tenant_days, usage_tenant_hours, usage_fleet_days, usage_fleet, usage_days, usage_quarters, usage_minutes,
   usage_events, usage_rollup, usage_intake, usage_gaps, usage_marks;
-DROP FUNCTION usage_drop_month, usage_detach_month, usage_tidy_default, usage_make_month;
+DROP FUNCTION usage_months, usage_class, usage_drop_month, usage_detach_month, usage_tidy_default, usage_make_month;

@@ -88,3 +88,44 @@ func (r iteratorForCopyBulkRows) Err() error {
 func (q *Queries) CopyBulkRows(ctx context.Context, arg []CopyBulkRowsParams) (int64, error) {
 	return q.db.CopyFrom(ctx, []string{"bulk_rows"}, []string{"job", "line", "subject", "object_id", "tenant", "name", "environment", "digest", "scopes", "expires_at", "plan", "time_zone", "note"}, &iteratorForCopyBulkRows{rows: arg})
 }
+
+// iteratorForCopyUsageEvents implements pgx.CopyFromSource.
+type iteratorForCopyUsageEvents struct {
+	rows                 []CopyUsageEventsParams
+	skippedFirstNextCall bool
+}
+
+func (r *iteratorForCopyUsageEvents) Next() bool {
+	if len(r.rows) == 0 {
+		return false
+	}
+	if !r.skippedFirstNextCall {
+		r.skippedFirstNextCall = true
+		return true
+	}
+	r.rows = r.rows[1:]
+	return len(r.rows) > 0
+}
+
+func (r iteratorForCopyUsageEvents) Values() ([]interface{}, error) {
+	return []interface{}{
+		r.rows[0].OccurredAt,
+		r.rows[0].Ingest,
+		r.rows[0].Seq,
+		r.rows[0].Requests,
+		r.rows[0].Cost,
+		r.rows[0].Run,
+		r.rows[0].TenantID,
+		r.rows[0].KID,
+		r.rows[0].Route,
+		r.rows[0].Outcome,
+	}, nil
+}
+
+func (r iteratorForCopyUsageEvents) Err() error {
+	return nil
+}
+
+func (q *Queries) CopyUsageEvents(ctx context.Context, arg []CopyUsageEventsParams) (int64, error) {
+	return q.db.CopyFrom(ctx, []string{"usage_events"}, []string{"occurred_at", "ingest", "seq", "requests", "cost", "run", "tenant_id", "kid", "route", "outcome"}, &iteratorForCopyUsageEvents{rows: arg})
+}
