@@ -63,7 +63,7 @@ func (g guard) parse(raw string) (*url.URL, string) {
 
 // host judges scheme, host and port of an address.
 func (g guard) host(u *url.URL) string {
-	name := hostOf(u)
+	name := u.Hostname()
 	ip, err := netip.ParseAddr(name)
 	switch {
 	case err != nil && (numeric(name) || !hostName(name)):

@@ -7,7 +7,6 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
-	"net/url"
 	"time"
 )
 
@@ -95,6 +94,3 @@ func Cause(err error) error {
 	}
 	return err
 }
-
-// hostOf is a URL's host without port, brackets and zone.
-func hostOf(u *url.URL) string { return u.Hostname() }
