@@ -283,3 +283,22 @@ func (e *explaining) route() *policy.CompiledRoute {
 	}
 	return nil
 }
+
+// Routes are the names of the routes of the policy in force, in its order.
+func (s *Explainer) Routes(ctx context.Context) (names []string, err error) {
+	err = s.d.Store.Read(ctx, func(tx Tx) error {
+		head, err := tx.Head(ctx)
+		if err != nil {
+			return ignoreNotFound(err)
+		}
+		compiled, err := s.policies.get(head)
+		if err != nil {
+			return err
+		}
+		for _, r := range compiled.Routes {
+			names = append(names, r.Name)
+		}
+		return nil
+	})
+	return names, err
+}

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/go-chi/chi/v5"
@@ -52,7 +53,11 @@ func (s *Server) toldAs(w http.ResponseWriter, r *http.Request, path, name, did 
 	act := namedActs()[name]
 	text, ok := s.converged(r.Context(), change, act.verb)
 	if !ok {
-		return s.redirect(w, r, path+"?change="+strconv.FormatInt(change.OutboxID, 10)+"&act="+url.QueryEscape(name), "")
+		sep := "?"
+		if strings.Contains(path, "?") {
+			sep = "&"
+		}
+		return s.redirect(w, r, path+sep+"change="+strconv.FormatInt(change.OutboxID, 10)+"&act="+url.QueryEscape(name), "")
 	}
 	return s.redirect(w, r, path, did+": "+text+".")
 }

@@ -2,11 +2,13 @@ package web
 
 import (
 	"net/http"
+	"net/netip"
 	"net/url"
 	"regexp"
 	"strconv"
 	"strings"
 
+	"github.com/headgate/headgate/console"
 	"github.com/headgate/headgate/views/ui"
 )
 
@@ -39,6 +41,12 @@ func (s *Server) placeOf(r *http.Request, q string) string {
 		n, _ := strconv.ParseInt(m[1], 10, 64) // nine digits fit
 		return ui.VersionURL(n)
 	}
+	if strings.HasPrefix(q, receiptPrefix) {
+		return ui.ExplainURL(url.Values{"receipt": {q}}.Encode())
+	}
+	if _, err := netip.ParseAddr(q); err == nil {
+		return ui.ExplainURL(url.Values{"ip": {q}}.Encode())
+	}
 	if kidID.MatchString(q) {
 		if k, err := s.Keys.Get(r.Context(), q); err == nil {
 			return ui.KeyURL(k.KID, "")
@@ -58,5 +66,14 @@ func (s *Server) placeOf(r *http.Request, q string) string {
 	if place := s.commanded(r, q); place != "" {
 		return place
 	}
+	if strings.Contains(q, "@") && !s.someTenant(r, q) {
+		return ui.ExplainURL(url.Values{"account": {q}}.Encode())
+	}
 	return ui.TenantsURL() + "?q=" + url.QueryEscape(q)
+}
+
+// someTenant reports whether a search for tenants finds any.
+func (s *Server) someTenant(r *http.Request, q string) bool {
+	found, _, err := s.Tenants.List(r.Context(), console.TenantQuery{Q: q, Page: console.Page{Limit: 1}})
+	return err != nil || len(found) > 0
 }

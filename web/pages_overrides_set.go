@@ -43,7 +43,7 @@ func (s *Server) boostFormWith(w http.ResponseWriter, r *http.Request, status in
 
 func (s *Server) boostSet(w http.ResponseWriter, r *http.Request) error {
 	id := chi.URLParam(r, "tenant")
-	f := form.Parse(r, "limit", "factor", "for", "reason")
+	f := form.Parse(r, "limit", "factor", "for", "reason", "back")
 	factor, err := strconv.ParseInt(f.Get("factor"), 10, 64)
 	if err != nil {
 		f.Fail("factor", "Choose a factor.")
@@ -62,7 +62,11 @@ func (s *Server) boostSet(w http.ResponseWriter, r *http.Request) error {
 		}
 		return err
 	}
-	return s.told(w, r, ui.TenantURL(id, ""), "boost", set.Change)
+	back := ui.TenantURL(id, "")
+	if f.Get("back") == "explain" {
+		back = ui.ExplainTenantURL(id)
+	}
+	return s.told(w, r, back, "boost", set.Change)
 }
 
 func (s *Server) overrideForm(w http.ResponseWriter, r *http.Request) error {

@@ -16,13 +16,19 @@ func (s *Server) commanded(r *http.Request, q string) string {
 	switch words {
 	case "new tenant":
 		return ui.TenantsURL() + "/new"
-	case "new draft":
+	case "new draft", "publish":
 		return ui.DraftsURL()
 	case "new job":
 		return ui.BulkNewURL("")
 	}
 	if page := s.frame(r).PageCalled(words); page != "" {
 		return page
+	}
+	if name, ok := strings.CutPrefix(words, "explain "); ok {
+		return ui.ExplainURL(url.Values{"tenant": {name}}.Encode())
+	}
+	if name, ok := strings.CutPrefix(words, "rotate "); ok {
+		return s.tenantCalled(r, name, "keys")
 	}
 	for verb, part := range map[string]string{"boost ": "boost", "override ": "overrides", "issue key ": "keys/new", "keys of ": "keys", "usage of ": "usage", "members of ": "members"} {
 		if name, ok := strings.CutPrefix(words, verb); ok {

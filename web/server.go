@@ -42,6 +42,9 @@ type Deps struct {
 	Advisor    *console.Advisor
 	Capacities *console.Capacities
 
+	// Explain says why somebody is refused.
+	Explain *console.Explainer
+
 	// Members, MemberSessions, Asks and Portal are of the tenants' own pages.
 	Members        *console.Members
 	MemberSessions *console.MemberSessions
@@ -94,6 +97,7 @@ func (d Deps) problems() error {
 	need(d.Sessions != nil, "Sessions")
 	need(d.Idempotency != nil, "Idempotency")
 	need(d.Overrides != nil, "Overrides")
+	need(d.Explain != nil, "Explain")
 	need(d.Advisor != nil, "Advisor")
 	need(d.Capacities != nil, "Capacities")
 	need(d.Members != nil, "Members")

@@ -91,7 +91,12 @@ func (c *consoleCmd) Run(ctx context.Context) error {
 	if err := deps.Check(); err != nil {
 		return err
 	}
-	return c.serve(ctx, log, deps, store, doors{tokens, leaks})
+	asks, err := c.prober(client, signer, log)
+	if err != nil {
+		return err
+	}
+	defer asks.Close()
+	return c.serve(ctx, log, deps, store, doors{tokens, leaks, asks})
 }
 
 // check notes what can be seen to be wrong before anything is opened.
@@ -157,6 +162,7 @@ func (c *consoleCmd) serve(ctx context.Context, log *slog.Logger, deps console.D
 	}
 	defer func() { _ = l.Close() }()
 	s := c.services(deps, store)
+	s.probe, s.explain = d.probe, console.NewExplainer(s.deps, s.fleet, s.activity.Live(), d.probe)
 	gates, err := s.gate(d.gateways)
 	if err != nil {
 		return err
@@ -194,7 +200,7 @@ func (c *consoleCmd) webDeps(log *slog.Logger, s services, gates http.Handler, a
 		Members: console.NewMembers(d), MemberSessions: console.NewMemberSessions(d), Asks: console.NewAsks(d, console.NewOverrides(d)), Portal: console.NewPortal(d, s.store),
 		Ledger: console.NewLedger(d, console.UsageRetention{}),
 		Gate:   gates, Log: log, Now: time.Now,
-		Advisor: s.advisor, Capacities: s.capacity,
+		Explain: s.explain, Advisor: s.advisor, Capacities: s.capacity,
 		Environment: c.Environment, Deployment: c.Deployment, PublicURL: public, SecureCookies: secure,
 	}
 }

@@ -17,6 +17,7 @@ import (
 type doors struct {
 	gateways []string // tokens
 	leaks    leakDoors
+	probe    *prober
 }
 
 // leakDoors is by what scanners are known.

@@ -26,6 +26,8 @@ type services struct {
 	policies  *console.Policies
 	rollouts  *console.Rollouts
 	effects   *console.Effects
+	probe     *prober
+	explain   *console.Explainer
 	advisor   *console.Advisor
 	capacity  *console.Capacities
 }
@@ -61,6 +63,8 @@ func (s services) tasks() []service.Task {
 		{Name: "bulk jobs", Run: s.bulk.Run},
 		{Name: "advisor", Run: s.advisor.Run},
 		{Name: "jobs", Run: console.NewJobs(s.deps).Run},
+		{Name: "probe", Run: s.probe.Run},
+		{Name: "receipts' keys", Run: s.explain.Run},
 	}
 }
 

@@ -238,7 +238,7 @@ type navGroup struct {
 // nav is the rail: only pages that exist.
 func (p FrameProps) nav() []navGroup {
 	all := []navGroup{
-		{"Operate", []navEntry{{"Overview", OverviewURL()}, {"Tenants", TenantsURL()}, {"Keys", KeysURL()}, {"Leaked keys", LeaksURL()}, {"Gateways", GatewaysURL()}}},
+		{"Operate", []navEntry{{"Overview", OverviewURL()}, {"Explain", ExplainURL("")}, {"Tenants", TenantsURL()}, {"Keys", KeysURL()}, {"Leaked keys", LeaksURL()}, {"Gateways", GatewaysURL()}}},
 		{"Change", []navEntry{{"Policy", PolicyURL()}, {"Drafts", DraftsURL()}, {"Reviews", ReviewsURL()}, {"Versions", VersionsURL()}, {"Routes", RoutesURL("")}, {"Plans", PlansURL()}, {"Overrides", OverridesURL("")}, {"Rotations", RotationsURL()}, {"Bulk jobs", BulkURL("")}, {"Asks", AsksURL()}}},
 		{"Record", []navEntry{{"Audit", AuditURL()}}},
 		{"Settings", []navEntry{{"Approval rules", RulesURL()}, {"Self-service", PortalRulesURL()}, {"Sessions", SessionsURL()}}},
@@ -262,9 +262,9 @@ func (p FrameProps) PageCalled(name string) string {
 	return ""
 }
 
-// words are what the search understands besides what it finds: acts, and then pages.
-func (p FrameProps) words() []string {
-	words := []string{"new tenant", "new draft", "new job", "boost ", "override ", "issue key ", "keys of ", "usage of ", "members of "}
+// Words are what the search understands besides what it finds: acts, and then pages.
+func (p FrameProps) Words() []string {
+	words := []string{"new tenant", "new draft", "new job", "publish", "explain ", "rotate ", "boost ", "override ", "issue key ", "keys of ", "usage of ", "members of "}
 	for _, g := range p.nav() {
 		for _, e := range g.Entries {
 			words = append(words, strings.ToLower(e.Label))

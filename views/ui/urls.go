@@ -14,6 +14,15 @@ func OverviewURL() string { return "/overview" }
 // StripURL is the fragment with the status strip's facts.
 func StripURL() string { return "/strip" }
 
+// ExplainURL is why somebody is refused; query keeps the question.
+func ExplainURL(query string) string { return withQuery("/explain", query) }
+
+// ExplainTenantURL asks about a tenant.
+func ExplainTenantURL(id string) string { return "/explain?tenant=" + url.QueryEscape(id) }
+
+// FoundURL is what the search suggests while it is typed in (POST).
+func FoundURL() string { return "/find/list" }
+
 // TenantsURL is the list of tenants.
 func TenantsURL() string { return "/tenants" }
 

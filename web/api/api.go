@@ -44,6 +44,7 @@ type Deps struct {
 	Bulk        *console.Bulk
 	Exports     *console.Exports
 	Leaks       *console.Leaks
+	Explain     *console.Explainer
 	Members     *console.Members
 	Advisor     *console.Advisor
 	Capacities  *console.Capacities
@@ -84,6 +85,7 @@ func build(d Deps) (*API, error) {
 	a.huma.UseMiddleware(a.authorize)
 	a.registerTenants()
 	a.registerOverrides()
+	a.registerExplain()
 	a.registerKeys()
 	a.registerRotations()
 	a.registerLeaks()

@@ -40,6 +40,7 @@ type World struct {
 	Handler   http.Handler
 	Feed      *Feed
 	Decisions *Decisions
+	Probe     *Probe
 	KeyUse    *KeyUse
 	Operators map[console.Role]console.Operator
 	Tokens    map[console.Role]string
@@ -92,7 +93,7 @@ func New(t testing.TB) *World {
 // On is New with a database that is there already. The options are those of its connections.
 func On(t testing.TB, dsn string, options ...db.Option) *World {
 	t.Helper()
-	w := &World{DSN: dsn, Decisions: &Decisions{}, Operators: map[console.Role]console.Operator{}, Tokens: map[console.Role]string{}, Log: &Buffer{}}
+	w := &World{DSN: dsn, Decisions: &Decisions{}, Probe: &Probe{}, Operators: map[console.Role]console.Operator{}, Tokens: map[console.Role]string{}, Log: &Buffer{}}
 	w.Feed, w.KeyUse = NewFeed(w.Now), NewKeyUse(w.Now)
 	ctx, cancel := context.WithCancel(context.Background())
 	store, err := db.Open(ctx, w.DSN, 8, options...)
@@ -120,7 +121,8 @@ func On(t testing.TB, dsn string, options ...db.Option) *World {
 		Bulk: bulk, Exports: console.NewExports(d),
 		Members: console.NewMembers(d), MemberSessions: console.NewMemberSessions(d), Asks: console.NewAsks(d, console.NewOverrides(d)), Portal: console.NewPortal(d, store),
 		Advisor: console.NewAdvisor(d, policies, capacities), Capacities: capacities,
-		Ledger: console.NewLedger(d, console.UsageRetention{}), Overrides: console.NewOverrides(d), KeyUse: d.KeyUse, Leaks: console.NewLeaks(d, console.LeakRules{}),
+		Ledger: console.NewLedger(d, console.UsageRetention{}), Explain: console.NewExplainer(d, fleet, activity.Live(), w.Probe),
+		Overrides: console.NewOverrides(d), KeyUse: d.KeyUse, Leaks: console.NewLeaks(d, console.LeakRules{}),
 		Log: log, Now: w.Now, Environment: "test", Deployment: "test", PublicURL: Origin, SecureCookies: true}
 	w.Handler, err = web.New(w.Web)
 	must(t, err)
