@@ -50,14 +50,6 @@ func (t tx) QuotaResets(ctx context.Context, tenantIDs []string) ([]console.Quot
 	}), err
 }
 
-// orEpoch is an end, or what stands for none in lists.
-func orEpoch(end *time.Time) time.Time {
-	if end == nil {
-		return time.Unix(0, 0)
-	}
-	return *end
-}
-
 // PutQuotaStandings implements console.QuotaStandingRows.
 func (t tx) PutQuotaStandings(ctx context.Context, all []console.QuotaStanding, now time.Time) error {
 	p := gen.PutQuotaStandingsParams{Now: now}

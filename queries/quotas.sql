@@ -84,6 +84,7 @@ FROM (SELECT unnest(@tenant_ids::text[]) AS tenant_id,
   unnest(@percents::integer[]) AS percent,
   unnest(@units::bigint[]) AS units,
   unnest(@amounts::bigint[]) AS amount) n
+WHERE NOT EXISTS (SELECT FROM quota_crossings c WHERE (c.tenant_id, c.period_start, c.percent) = (n.tenant_id, n.period_start, n.percent))
 ON CONFLICT (tenant_id, period_start, percent) DO NOTHING;
 
 -- name: ListQuotaCrossings :many

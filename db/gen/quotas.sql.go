@@ -29,6 +29,7 @@ FROM (SELECT unnest($2::text[]) AS tenant_id,
   unnest($5::integer[]) AS percent,
   unnest($6::bigint[]) AS units,
   unnest($7::bigint[]) AS amount) n
+WHERE NOT EXISTS (SELECT FROM quota_crossings c WHERE (c.tenant_id, c.period_start, c.percent) = (n.tenant_id, n.period_start, n.percent))
 ON CONFLICT (tenant_id, period_start, percent) DO NOTHING
 `
 
