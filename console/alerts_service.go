@@ -59,6 +59,20 @@ func NewAlerts(d Deps, c AlertConfig) *Alerts {
 // CanMail reports whether mail can be sent at all.
 func (s *Alerts) CanMail() bool { return s.c.Notifier != nil && s.c.Notifier.CanMail() }
 
+// CanSend reports whether anything can be sent.
+func (s *Alerts) CanSend() bool { return s.c.Notifier != nil }
+
+// Unknown says why nobody can answer what rules of a kind ask; "" when somebody can.
+func (s *Alerts) Unknown(k AlertKind) string {
+	switch {
+	case (k == AlertQuotaUsed || k == AlertForecast) && s.c.Quotas == nil:
+		return "This console does not know how quotas stand."
+	case k == AlertLedgerGap && s.c.Ledger == nil:
+		return "This console keeps no ledger."
+	}
+	return ""
+}
+
 // nudge has messages sent now. It never blocks.
 func (s *Alerts) nudge() {
 	select {

@@ -27,7 +27,7 @@ import (
 // their source names them.
 func actions(t *testing.T) []string {
 	t.Helper()
-	action := regexp.MustCompile(`^(tenant|credential|key|rotation|draft|operator|session|token|member|ask|portal|threshold|leak|bulk|policy|review|settings)\.[a-z-]+$`)
+	action := regexp.MustCompile(`^(tenant|credential|key|rotation|draft|operator|session|token|member|ask|portal|threshold|alert|leak|bulk|policy|review|settings)\.[a-z-]+$`)
 	entries, err := os.ReadDir("../console")
 	if err != nil {
 		t.Fatal(err)

@@ -38,12 +38,15 @@ type Deps struct {
 	Overrides *console.Overrides
 	KeyUse    console.KeyUseSource
 
+	// Explain says why somebody is refused.
+	Explain *console.Explainer
+
 	// Advisor tells how limits are used; Capacities keeps what routes were measured to take.
 	Advisor    *console.Advisor
 	Capacities *console.Capacities
 
-	// Explain says why somebody is refused.
-	Explain *console.Explainer
+	// Lockouts tells who is refused now, and ends it.
+	Lockouts *console.Lockouts
 
 	// Members, MemberSessions, Asks and Portal are of the tenants' own pages.
 	Members        *console.Members
@@ -64,6 +67,9 @@ type Deps struct {
 	Leaks       *console.Leaks
 	LeakToken   string
 	LeakPartner http.Handler
+
+	// Alerts says what is told to whom.
+	Alerts *console.Alerts
 
 	// Gate is the door for gateways that cannot reach Redis; nil: there is none.
 	Gate http.Handler
@@ -97,6 +103,7 @@ func (d Deps) problems() error {
 	need(d.Sessions != nil, "Sessions")
 	need(d.Idempotency != nil, "Idempotency")
 	need(d.Overrides != nil, "Overrides")
+	need(d.Lockouts != nil, "Lockouts")
 	need(d.Explain != nil, "Explain")
 	need(d.Advisor != nil, "Advisor")
 	need(d.Capacities != nil, "Capacities")
@@ -108,6 +115,7 @@ func (d Deps) problems() error {
 	need(d.Exports != nil, "Exports")
 	need(d.Leaks != nil, "Leaks")
 	need(d.Ledger != nil, "Ledger")
+	need(d.Alerts != nil, "Alerts")
 	need(d.Log != nil, "Log")
 	need(d.Now != nil, "Now")
 	return errors.Join(errs...)

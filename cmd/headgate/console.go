@@ -20,6 +20,8 @@ import (
 	"github.com/headgate/headgate/db"
 	"github.com/headgate/headgate/internal/config"
 	"github.com/headgate/headgate/internal/service"
+	"github.com/headgate/headgate/limiter/redisstore"
+	"github.com/headgate/headgate/notify"
 	"github.com/headgate/headgate/policy"
 	"github.com/headgate/headgate/policy/feed"
 	"github.com/headgate/headgate/web"
@@ -56,6 +58,10 @@ type consoleCmd struct {
 	DecisionLogBytes int64         `help:"How much of them is kept, in bytes." default:"2147483648"`
 	KeySourceAge     time.Duration `help:"How long it is remembered which network and program used a key, after it was last seen." default:"2160h"`
 
+	alertFlags
+	notifier *notify.Sender
+	state    console.LimiterState
+
 	LogLevel slog.Level `help:"debug, info, warn or error." default:"info"`
 }
 
@@ -71,6 +77,7 @@ func (c *consoleCmd) Run(ctx context.Context) error {
 	c.check(&p, dsn)
 	tokens := gatewayTokens(&p, c.GatewayToken, c.GatewayTokenFile)
 	leaks := c.leaks(&p)
+	c.notifier = c.sender(&p)
 	if err := p.Err(); err != nil {
 		return err
 	}
@@ -87,6 +94,7 @@ func (c *consoleCmd) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	c.state = redisstore.NewAdmin(client, redisstore.Options{Namespace: c.RedisNamespace, Deployment: c.Deployment})
 	deps := console.Deps{Store: store, Feed: publisher, Signer: signer, Deployment: c.Deployment, Log: log, MinQuiet: c.MinQuiet}
 	if err := deps.Check(); err != nil {
 		return err
@@ -171,6 +179,7 @@ func (c *consoleCmd) serve(ctx context.Context, log *slog.Logger, deps console.D
 	if err := c.openLeaks(&pages, s, d.leaks, log); err != nil {
 		return err
 	}
+	pages.Alerts = c.newAlerts(s, c.publicURL(l.Addr().String()))
 	handler, err := web.New(pages)
 	if err != nil {
 		return err
@@ -183,7 +192,7 @@ func (c *consoleCmd) serve(ctx context.Context, log *slog.Logger, deps console.D
 		IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 	}
 	log.InfoContext(ctx, "console is up", "address", l.Addr().String(), "public_url", c.publicURL(l.Addr().String()), "deployment", c.Deployment)
-	return service.Run(ctx, log, c.Drain+5*time.Second, append(s.tasks(), service.HTTP("pages", srv, l, c.Drain))...)
+	return service.Run(ctx, log, c.Drain+5*time.Second, append(s.tasks(), service.Task{Name: "alerts", Run: pages.Alerts.RunDeliveries}, service.HTTP("pages", srv, l, c.Drain))...)
 }
 
 func (c *consoleCmd) webDeps(log *slog.Logger, s services, gates http.Handler, address string) web.Deps {
@@ -196,11 +205,11 @@ func (c *consoleCmd) webDeps(log *slog.Logger, s services, gates http.Handler, a
 	return web.Deps{
 		Tenants: console.NewTenants(d), Keys: console.NewKeys(d), Rotations: console.NewRotations(d), Policies: s.policies,
 		Rollouts: s.rollouts, Effects: s.effects, Fleet: s.fleet, Operators: s.operators, Audit: console.NewAudit(d), Activity: s.activity,
-		Sessions: console.NewSessions(d), Idempotency: console.NewIdempotency(d), Overrides: console.NewOverrides(d), Bulk: s.bulk, Exports: console.NewExports(d), KeyUse: s.keyUse,
+		Sessions: console.NewSessions(d), Idempotency: console.NewIdempotency(d), Overrides: console.NewOverrides(d), Lockouts: s.lockouts, Bulk: s.bulk, Exports: console.NewExports(d), KeyUse: s.keyUse,
 		Members: console.NewMembers(d), MemberSessions: console.NewMemberSessions(d), Asks: console.NewAsks(d, console.NewOverrides(d)), Portal: console.NewPortal(d, s.store),
+		Explain: s.explain, Advisor: s.advisor, Capacities: s.capacity,
 		Ledger: console.NewLedger(d, console.UsageRetention{}),
 		Gate:   gates, Log: log, Now: time.Now,
-		Explain: s.explain, Advisor: s.advisor, Capacities: s.capacity,
 		Environment: c.Environment, Deployment: c.Deployment, PublicURL: public, SecureCookies: secure,
 	}
 }

@@ -53,6 +53,30 @@ func KeyURL(kid, act string) string {
 // CredentialURL is an act on a credential: "rotate".
 func CredentialURL(id, act string) string { return "/credentials/" + url.PathEscape(id) + "/" + act }
 
+// LockoutsURL is who is refused now; query keeps filters.
+func LockoutsURL(query string) string { return withQuery("/lockouts", query) }
+
+// LockoutsLiveURL is the fragment with the list.
+func LockoutsLiveURL(query string) string { return withQuery("/live/lockouts", query) }
+
+// LockoutURL is one lockout; act is "", "unlock", "extend", "reset" or "release".
+func LockoutURL(id, act string) string {
+	u := "/lockouts/" + url.PathEscape(id)
+	if act != "" {
+		u += "/" + act
+	}
+	return u
+}
+
+// TenantStateURL is what Redis holds of a tenant's limits; act is "", "reset" or "release".
+func TenantStateURL(id, act string) string {
+	u := TenantURL(id, "state")
+	if act != "" {
+		u += "/" + act
+	}
+	return u
+}
+
 // LeaksURL is where keys that leaked are looked up, and what became of them.
 func LeaksURL() string { return "/leaks" }
 
@@ -160,6 +184,41 @@ func PlansURL() string { return "/plans" }
 
 // AuditURL is the record of changes.
 func AuditURL() string { return "/audit" }
+
+// AlertsURL is what is, or was, so; query keeps filters.
+func AlertsURL(query string) string { return withQuery("/alerts", query) }
+
+// AlertRulesURL says what is looked for.
+func AlertRulesURL() string { return "/alerts/rules" }
+
+// AlertRuleURL is one of these rules.
+func AlertRuleURL(id string) string { return AlertRulesURL() + "/" + url.PathEscape(id) }
+
+// AlertChannelsURL is where alerts go.
+func AlertChannelsURL() string { return "/alerts/channels" }
+
+// AlertChannelURL is one channel; act is "", "test", "rotate" or "remove".
+func AlertChannelURL(id, act string) string {
+	u := AlertChannelsURL() + "/" + url.PathEscape(id)
+	if act != "" {
+		u += "/" + act
+	}
+	return u
+}
+
+// SilencesURL is what keeps messages of alerts back.
+func SilencesURL() string { return "/alerts/silences" }
+
+// SilenceURL is an act on a silence: end.
+func SilenceURL(id, act string) string { return SilencesURL() + "/" + url.PathEscape(id) + "/" + act }
+
+// DeliveriesURL is the log of alerts' messages; query keeps filters.
+func DeliveriesURL(query string) string { return withQuery("/alerts/deliveries", query) }
+
+// DeliveryURL is an act on a message: again.
+func DeliveryURL(id, act string) string {
+	return DeliveriesURL("") + "/" + url.PathEscape(id) + "/" + act
+}
 
 // SessionsURL lists the operator's own sessions.
 func SessionsURL() string { return "/settings/sessions" }

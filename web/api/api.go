@@ -33,6 +33,7 @@ const Prefix = "/api/v1"
 type Deps struct {
 	Tenants     *console.Tenants
 	Overrides   *console.Overrides
+	Lockouts    *console.Lockouts
 	Keys        *console.Keys
 	Rotations   *console.Rotations
 	Policies    *console.Policies
@@ -43,7 +44,9 @@ type Deps struct {
 	Idempotency *console.Idempotency
 	Bulk        *console.Bulk
 	Exports     *console.Exports
+	Ledger      *console.Ledger
 	Leaks       *console.Leaks
+	Alerts      *console.Alerts
 	Explain     *console.Explainer
 	Members     *console.Members
 	Advisor     *console.Advisor
@@ -85,10 +88,12 @@ func build(d Deps) (*API, error) {
 	a.huma.UseMiddleware(a.authorize)
 	a.registerTenants()
 	a.registerOverrides()
+	a.registerLockouts()
 	a.registerExplain()
 	a.registerKeys()
 	a.registerRotations()
 	a.registerLeaks()
+	a.registerAlerts()
 	a.registerPolicy()
 	a.registerDrafts()
 	a.registerReviewing()
@@ -99,6 +104,7 @@ func build(d Deps) (*API, error) {
 	a.registerMembers()
 	a.registerBulk()
 	a.registerExports()
+	a.registerUsage()
 	a.registerAdvisor()
 	a.describeProblems()
 	r.Get(Prefix+"/openapi.json", func(w http.ResponseWriter, _ *http.Request) {

@@ -42,6 +42,8 @@ type World struct {
 	Decisions *Decisions
 	Probe     *Probe
 	KeyUse    *KeyUse
+	State     *State // of the limiter
+	Notes     *Notes // what alerts would have sent
 	Operators map[console.Role]console.Operator
 	Tokens    map[console.Role]string
 	Log       *Buffer
@@ -94,7 +96,7 @@ func New(t testing.TB) *World {
 func On(t testing.TB, dsn string, options ...db.Option) *World {
 	t.Helper()
 	w := &World{DSN: dsn, Decisions: &Decisions{}, Probe: &Probe{}, Operators: map[console.Role]console.Operator{}, Tokens: map[console.Role]string{}, Log: &Buffer{}}
-	w.Feed, w.KeyUse = NewFeed(w.Now), NewKeyUse(w.Now)
+	w.Feed, w.KeyUse, w.Notes, w.State = NewFeed(w.Now), NewKeyUse(w.Now), &Notes{}, NewState(w.Now)
 	ctx, cancel := context.WithCancel(context.Background())
 	store, err := db.Open(ctx, w.DSN, 8, options...)
 	must(t, err)
@@ -120,10 +122,11 @@ func On(t testing.TB, dsn string, options ...db.Option) *World {
 		Activity: activity, Sessions: console.NewSessions(d), Idempotency: console.NewIdempotency(d),
 		Bulk: bulk, Exports: console.NewExports(d),
 		Members: console.NewMembers(d), MemberSessions: console.NewMemberSessions(d), Asks: console.NewAsks(d, console.NewOverrides(d)), Portal: console.NewPortal(d, store),
+		Explain: console.NewExplainer(d, fleet, activity.Live(), w.Probe),
 		Advisor: console.NewAdvisor(d, policies, capacities), Capacities: capacities,
-		Ledger: console.NewLedger(d, console.UsageRetention{}), Explain: console.NewExplainer(d, fleet, activity.Live(), w.Probe),
-		Overrides: console.NewOverrides(d), KeyUse: d.KeyUse, Leaks: console.NewLeaks(d, console.LeakRules{}),
-		Log: log, Now: w.Now, Environment: "test", Deployment: "test", PublicURL: Origin, SecureCookies: true}
+		Overrides: console.NewOverrides(d), Lockouts: console.NewLockouts(d, fleet, w.State), KeyUse: d.KeyUse, Leaks: console.NewLeaks(d, console.LeakRules{}),
+		Alerts: console.NewAlerts(d, console.AlertConfig{Fleet: fleet, Live: activity.Live(), Notifier: w.Notes, PublicURL: Origin}),
+		Log:    log, Now: w.Now, Environment: "test", Deployment: "test", PublicURL: Origin, SecureCookies: true}
 	w.Handler, err = web.New(w.Web)
 	must(t, err)
 	for _, role := range console.Roles() {
