@@ -115,3 +115,6 @@ func (g *Gateway) noteSettlement(n *tokenNoted, delta int64) {
 		g.noteCost(spool.Entry{Second: n.Second, Tenant: n.Tenant, KID: n.KID, Route: n.Route}, delta)
 	}
 }
+
+// recordsUsage reports whether what is admitted here comes into the ledger.
+func (g *Gateway) recordsUsage() bool { return g.cfg.Spool != nil }

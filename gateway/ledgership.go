@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -147,7 +148,10 @@ func (sh *eventShipment) send(ctx context.Context, w *spool.Waiting, entry strin
 	b := &feed.EventBatch{Replica: sh.g.cfg.Identity.ID, Boot: w.Boot, First: w.First, Last: w.Last, Entry: entry}
 	if due {
 		var err error
-		if b.Body, err = s.Body(w); err != nil {
+		if b.Body, err = s.Body(w); errors.Is(err, spool.ErrForgotten) {
+			return nil
+		}
+		if err != nil {
 			sh.g.cfg.Log.Error("events are lost: the spool cannot be read", "boot", w.Boot, "first", w.First, "last", w.Last, "error", err)
 			return nil
 		}
@@ -157,8 +161,8 @@ func (sh *eventShipment) send(ctx context.Context, w *spool.Waiting, entry strin
 		sh.sent[w] = eventSending{time.Now(), known.Entry}
 		s.Sent(w)
 	}
-	if known.Committed > 0 || err == nil {
-		s.Committed(w.Boot, known.Committed)
+	if !s.Committed(w.Boot, known.Committed) {
+		sh.g.cfg.Log.Error("Redis says that the ledger has more than was sent: its mark is not believed", "boot", w.Boot, "mark", known.Committed)
 	}
 	return err
 }

@@ -62,7 +62,7 @@ func newDemoSecrets(d *demoDir) demoSecrets {
 // (docs/redis.md).
 func gatewayUser(password string) string {
 	return "user gateway on >" + password + " resetkeys resetchannels -@all" +
-		" %R~hg:{policy}:* %R~hg:{directory}:* %R~hg:key:* %R~hg:tenant:* ~hg:l:* ~hg:replica:* ~hg:usage:* &hg:{policy}:bell" +
+		" %R~hg:{policy}:* %R~hg:{directory}:* %R~hg:key:* %R~hg:tenant:* %R~hg:{ledger}:* ~hg:l:* ~hg:replica:* ~hg:usage:* &hg:{policy}:bell" +
 		" +hello +ping +time +info +subscribe +unsubscribe +eval +evalsha +eval_ro +evalsha_ro +script|load" +
 		" +get +set +getrange +pttl +pexpire +type +hget +hgetall +hstrlen +xrange +xrevrange +xadd +xtrim +xlen" +
 		" +mget +exists +zadd +zrem +zscore +zcount +zrange +zremrangebyscore"

@@ -16,7 +16,7 @@ import (
 // gatewayACL is the gateways' Redis user as far as this package needs it: it
 // reads what the console publishes and writes what replicas report.
 var gatewayACL = []string{
-	"%R~hg:{policy}:*", "%R~hg:{directory}:*", "%R~hg:key:*", "%R~hg:tenant:*", "~hg:replica:*", "~hg:usage:*",
+	"%R~hg:{policy}:*", "%R~hg:{directory}:*", "%R~hg:key:*", "%R~hg:tenant:*", "%R~hg:{ledger}:*", "~hg:replica:*", "~hg:usage:*",
 	"&hg:{policy}:bell", "-@all", "+hello", "+ping", "+time", "+subscribe", "+unsubscribe",
 	"+eval", "+evalsha", "+eval_ro", "+evalsha_ro",
 	"+get", "+hget", "+hstrlen", "+type", "+getrange", "+xrange", "+set", "+pexpire",

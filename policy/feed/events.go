@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/headgate/headgate/usage/ledger"
 )
 
@@ -23,9 +25,10 @@ const (
 // its own until the ledger has taken some.
 var ErrEventsFull = errors.New("the stream of events is full")
 
-// Both have the hash tag {ledger}: one script touches both.
-func (k keys) usageEvents() string    { return k.ns + ":usage:{ledger}:events" }
-func (k keys) usageCommitted() string { return k.ns + ":usage:{ledger}:committed" }
+// Both have the hash tag {ledger}: one script touches both. Marks lie where gateways may
+// only read: whoever could write them would make replicas forget what no ledger has.
+func (k keys) usageEvents() string { return k.ns + ":usage:{ledger}:events" }
+func (k keys) ledgerMarks() string { return k.ns + ":{ledger}:marks" }
 
 // events is the stream of events.
 func (k keys) events() batchStream {
@@ -53,22 +56,38 @@ func (r *Reporter) ShipEvents(ctx context.Context, b *EventBatch) (Shipped, erro
 	if len(b.Body) > ledger.MaxBody {
 		return Shipped{}, fmt.Errorf("send events: batch of %d bytes", len(b.Body))
 	}
-	reply, err := eventsScript.Run(ctx, r.cfg.Client, []string{r.keys.usageEvents(), r.keys.usageCommitted()},
-		b.Replica, b.Boot, b.First, b.Last, b.Body, eventsBytes, eventsTTL.Milliseconds(), b.Entry).StringSlice()
+	committed, err := r.mark(ctx, b.Replica, b.Boot)
 	if err != nil {
+		return Shipped{}, fmt.Errorf("send events: %w", err)
+	}
+	if has := b.First <= b.Last && b.Last <= committed; len(b.Body) == 0 || has {
+		return Shipped{Committed: committed, Entry: b.Entry}, nil
+	}
+	entry, err := eventsScript.Run(ctx, r.cfg.Client, []string{r.keys.usageEvents()},
+		b.Replica, b.Boot, b.First, b.Last, b.Body, eventsBytes, eventsTTL.Milliseconds(), b.Entry).Text()
+	switch {
+	case err != nil:
 		return Shipped{}, fmt.Errorf("send events %d to %d: %w", b.First, b.Last, err)
-	}
-	if len(reply) != 3 {
-		return Shipped{}, fmt.Errorf("send events: script answered %d values, not 3", len(reply))
-	}
-	committed, err := strconv.ParseInt(reply[1], 10, 64)
-	if err != nil {
-		return Shipped{}, fmt.Errorf("send events: read mark: %w", err)
-	}
-	if reply[0] != "ok" {
+	case entry == "full":
 		return Shipped{Committed: committed}, fmt.Errorf("send events %d to %d: %w", b.First, b.Last, ErrEventsFull)
 	}
-	return Shipped{Committed: committed, Entry: reply[2]}, nil
+	return Shipped{Committed: committed, Entry: entry}, nil
+}
+
+// mark is how far the ledger has a boot; 0 when Redis does not know, or holds nonsense.
+func (r *Reporter) mark(ctx context.Context, replica, boot string) (int64, error) {
+	text, err := r.cfg.Client.HGet(ctx, r.keys.ledgerMarks(), replica+" "+boot).Result()
+	switch {
+	case errors.Is(err, redis.Nil), redis.HasErrorPrefix(err, "WRONGTYPE"):
+		return 0, nil
+	case err != nil:
+		return 0, fmt.Errorf("read mark: %w", err)
+	}
+	seq, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || seq < 0 {
+		return 0, nil //nolint:nilerr // nonsense is nothing
+	}
+	return seq, nil
 }
 
 // SendEvents is ShipEvents of a batch that was not sent before.
@@ -94,7 +113,7 @@ func (p *Publisher) SetCommitted(ctx context.Context, marks []ledger.Mark) error
 	for _, m := range marks {
 		args = append(args, m.Replica+" "+m.Boot, m.Seq)
 	}
-	err := committedScript.Run(ctx, p.cfg.Client, []string{p.keys.usageEvents(), p.keys.usageCommitted()}, args...).Err()
+	err := committedScript.Run(ctx, p.cfg.Client, []string{p.keys.usageEvents(), p.keys.ledgerMarks()}, args...).Err()
 	if err != nil {
 		return fmt.Errorf("tell what the ledger has: %w", err)
 	}

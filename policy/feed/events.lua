@@ -1,24 +1,14 @@
--- Adds a batch of events and answers how far the ledger has its boot. Batches wait
--- here for the ledger and are not made room for: when there is none, the replica keeps
+-- Adds a batch of events and answers which entry it is, or 'full'. Batches wait here
+-- for the ledger and are not made room for: when there is none, the replica keeps
 -- them. Each entry carries the bytes of all before it and itself. A stream whose sums
 -- make no sense, or that takes no entry, begins anew: replicas send again what the
 -- ledger does not have.
 -- A batch that is there already is not added again.
--- KEYS: stream, marks   ARGV: replica, boot, first, last, batch ("": ask only), most bytes, ms kept, entry it had ("": none)
+-- KEYS: stream   ARGV: replica, boot, first, last, batch, most bytes, ms kept, entry it had ("": none)
 local stream = KEYS[1]
 -- Gateways have no right to DEL.
 local function clear(key)
   redis.call('PEXPIRE', key, -1)
-end
-if redis.call('TYPE', KEYS[2]).ok ~= 'hash' then
-  clear(KEYS[2])
-end
-local mark = redis.call('HGET', KEYS[2], ARGV[1] .. ' ' .. ARGV[2])
-if not mark or #mark > 16 or not string.match(mark, '^%d+$') then
-  mark = '0'
-end
-if ARGV[5] == '' or tonumber(mark) >= tonumber(ARGV[4]) and tonumber(ARGV[4]) >= tonumber(ARGV[3]) then
-  return {'ok', mark, ARGV[8]}
 end
 if redis.call('TYPE', stream).ok ~= 'stream' then
   clear(stream)
@@ -28,7 +18,7 @@ if ARGV[8] ~= '' then
   local fields = there[1] and there[1][2] or {}
   for i = 1, #fields, 2 do
     if fields[i] == 'batch' and fields[i + 1] == ARGV[5] then
-      return {'ok', mark, ARGV[8]}
+      return ARGV[8]
     end
   end
 end
@@ -54,7 +44,7 @@ if newest[1] then
     clear(stream)
     total = 0
   elseif total - first + size + #ARGV[5] > tonumber(ARGV[6]) then
-    return {'full', mark, ''}
+    return 'full'
   end
 end
 local function add()
@@ -71,4 +61,4 @@ if type(added) == 'table' and added.err then
   return added
 end
 redis.call('PEXPIRE', stream, ARGV[7])
-return {'ok', mark, added}
+return added

@@ -7,50 +7,34 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"sync"
+	"unicode/utf8"
+
+	"github.com/headgate/headgate/usage"
 )
 
+// Bounds of one batch.
 const (
 	// MaxEvents bounds the events of one Batch.
 	MaxEvents = 4096
 	// MaxBody bounds an encoded Batch, in bytes.
 	MaxBody = 1 << 20
-	// MaxName bounds each text of a Batch, in bytes.
-	MaxName = 1000
-	// maxText bounds a Batch before it is compressed.
-	maxText = 8 << 20
-	// MaxCount bounds numbers, so that all of a batch can be added up.
-	MaxCount = 1 << 53
+	// MaxCost bounds what one event can count or cost, so that any number of events
+	// that a database can hold adds up.
+	MaxCost = 1 << 52
+	// maxText bounds the same before it is compressed, in bytes.
+	maxText = 4 << 20
+	// maxName bounds a name in it, in bytes.
+	maxName = 256
+	// maxSecond is the last second of the year 9999.
+	maxSecond = 253_402_300_799
 )
 
 // ErrBatch says that bytes are no batch of events.
-var ErrBatch = errors.New("no batch of events")
+var ErrBatch = errors.New("no batch of usage events")
 
-// ErrTooLarge says that a batch is beyond the bounds of one.
-var ErrTooLarge = errors.New("batch of events is too large")
-
-// wireBatch is a Batch as it travels.
-type wireBatch struct {
-	Replica string      `json:"replica"`
-	Boot    string      `json:"boot"`
-	First   int64       `json:"first"`
-	Through int64       `json:"through,omitempty"`
-	Final   bool        `json:"final,omitempty"`
-	Events  []wireEvent `json:"events,omitempty"`
-}
-
-// wireEvent is an Event as it travels. Its second is told against the event before it.
-type wireEvent struct {
-	Second   int64   `json:"s,omitempty"`
-	Tenant   string  `json:"t,omitempty"`
-	KID      string  `json:"k,omitempty"`
-	Route    string  `json:"r,omitempty"`
-	Outcome  Outcome `json:"o"`
-	Requests int64   `json:"n,omitempty"`
-	Cost     int64   `json:"c,omitempty"`
-}
-
-// flaters are used again: one takes more than a megabyte to make.
+// flaters are used again: one takes a megabyte to make.
 //
 //nolint:gochecknoglobals // a pool of what is costly to make
 var flaters = sync.Pool{New: func() any {
@@ -58,64 +42,70 @@ var flaters = sync.Pool{New: func() any {
 	return w
 }}
 
-// Encode writes a batch as it travels: DEFLATE (RFC 1951) over JSON. Its error wraps
-// ErrTooLarge when nobody would read it, and ErrBatch when Decode would refuse it.
-func Encode(b *Batch) ([]byte, error) {
-	if len(b.Events) > MaxEvents {
-		return nil, fmt.Errorf("%w: %d events, at most %d", ErrTooLarge, len(b.Events), MaxEvents)
-	}
-	if err := b.check(); err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrBatch, err)
-	}
-	w := wireBatch{Replica: b.Replica, Boot: b.Boot, First: b.First, Through: b.Through, Final: b.Final, Events: make([]wireEvent, len(b.Events))}
-	before := int64(0)
-	for i := range b.Events {
-		e := &b.Events[i]
-		w.Events[i] = wireEvent{e.Second - before, e.Tenant, e.KID, e.Route, e.Outcome, e.Requests, e.Cost}
-		before = e.Second
-	}
-	raw, err := json.Marshal(&w)
-	if err != nil {
-		return nil, fmt.Errorf("encode events: %w", err)
-	}
-	out, err := deflate(raw)
-	if err != nil {
-		return nil, err
-	}
-	if len(raw) > maxText || len(out) > MaxBody {
-		return nil, fmt.Errorf("%w: %d events in %d bytes, at most %d", ErrTooLarge, len(b.Events), len(out), MaxBody)
-	}
-	return out, nil
+// wireBatch is a Batch as it travels. Names that events share stand once.
+type wireBatch struct {
+	Replica string     `json:"replica"`
+	Boot    string     `json:"boot"`
+	First   int64      `json:"first"`
+	Through int64      `json:"through"`
+	Final   bool       `json:"final,omitempty"`
+	Names   []string   `json:"names,omitempty"`
+	Events  [][7]int64 `json:"events,omitempty"` // second, tenant, kid, route, outcome, requests, cost
 }
 
-func deflate(raw []byte) ([]byte, error) {
+// Encode writes a batch as it travels: DEFLATE (RFC 1951) over JSON.
+func Encode(b *Batch) ([]byte, error) {
+	if err := b.Check(); err != nil {
+		return nil, fmt.Errorf("encode usage events: %w", err)
+	}
+	w := wireBatch{Replica: b.Replica, Boot: b.Boot, First: b.First, Through: b.Through, Final: b.Final, Events: make([][7]int64, len(b.Events))}
+	known := map[string]int64{}
+	name := func(s string) int64 {
+		n, ok := known[s]
+		if !ok {
+			n = int64(len(w.Names))
+			known[s], w.Names = n, append(w.Names, s)
+		}
+		return n
+	}
+	for i := range b.Events {
+		e := &b.Events[i]
+		w.Events[i] = [7]int64{e.Second, name(e.Tenant), name(e.KID), name(e.Route), name(string(e.Outcome)), e.Requests, e.Cost}
+	}
+	raw, err := json.Marshal(w)
+	if err != nil {
+		return nil, fmt.Errorf("encode usage events: %w", err)
+	}
 	var out bytes.Buffer
 	z, _ := flaters.Get().(*flate.Writer)
 	defer flaters.Put(z)
 	z.Reset(&out)
 	if _, err := z.Write(raw); err != nil {
-		return nil, fmt.Errorf("compress events: %w", err)
+		return nil, fmt.Errorf("compress usage events: %w", err)
 	}
 	if err := z.Close(); err != nil {
-		return nil, fmt.Errorf("compress events: %w", err)
+		return nil, fmt.Errorf("compress usage events: %w", err)
+	}
+	if len(raw) > maxText || out.Len() > MaxBody {
+		return nil, fmt.Errorf("encode usage events: %d events in %d bytes are too many", len(b.Events), out.Len())
 	}
 	return out.Bytes(), nil
 }
 
-// Decode reads what Encode wrote. Nothing in it is believed: every error wraps ErrBatch,
-// and a batch that is returned is within all bounds. Texts may still hold any character.
+// Decode reads what Encode wrote. Nothing in it is believed: every error wraps
+// ErrBatch, and a batch that is returned passes Check.
 func Decode(body []byte) (*Batch, error) {
 	b, err := read(body)
 	if err != nil {
 		return nil, err
 	}
-	if err := b.check(); err != nil {
+	if err := b.Check(); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrBatch, err)
 	}
 	return b, nil
 }
 
-// read reads a batch without believing what its events say.
+// read is Decode of a batch that may hold anything.
 func read(body []byte) (*Batch, error) {
 	if len(body) > MaxBody {
 		return nil, fmt.Errorf("%w: %d bytes, at most %d", ErrBatch, len(body), MaxBody)
@@ -135,67 +125,108 @@ func read(body []byte) (*Batch, error) {
 		return nil, fmt.Errorf("%w: %d events, at most %d", ErrBatch, len(w.Events), MaxEvents)
 	}
 	b := &Batch{Replica: w.Replica, Boot: w.Boot, First: w.First, Through: w.Through, Final: w.Final, Events: make([]Event, len(w.Events))}
-	second := int64(0)
-	for i := range w.Events {
-		e := &w.Events[i]
-		second += e.Second
-		b.Events[i] = Event{second, e.Tenant, e.KID, e.Route, e.Outcome, e.Requests, e.Cost}
-		if second < 0 || second > MaxCount {
-			return nil, fmt.Errorf("%w: event %d: second %d is out of range", ErrBatch, i, second)
+	for i, e := range w.Events {
+		for _, at := range e[1:5] {
+			if at < 0 || at >= int64(len(w.Names)) {
+				return nil, fmt.Errorf("%w: event %d has name %d of %d", ErrBatch, i, at, len(w.Names))
+			}
+		}
+		b.Events[i] = Event{
+			Second: e[0], Tenant: w.Names[e[1]], KID: w.Names[e[2]], Route: w.Names[e[3]], Outcome: Outcome(w.Names[e[4]]), Requests: e[5], Cost: e[6],
 		}
 	}
 	return b, nil
 }
 
-func (b *Batch) check() error {
-	for _, name := range [...]string{b.Replica, b.Boot} {
-		if name == "" || !plainName(name) {
+// Check reports what keeps a batch from being one.
+func (b *Batch) Check() error {
+	for _, name := range []string{b.Replica, b.Boot} {
+		if !ValidName(name) {
 			return fmt.Errorf("%.70q names neither a replica nor a boot", name)
 		}
 	}
-	if b.First < 1 || b.First > MaxCount {
+	switch {
+	case b.First < 1 || b.First > MaxCost:
 		return fmt.Errorf("first number %d is out of range", b.First)
-	}
-	if b.Through < 0 || b.Through > MaxCount {
-		return fmt.Errorf("second %d is out of range", b.Through)
+	case b.Through < 0 || b.Through > maxSecond:
+		return fmt.Errorf("through %d is no second", b.Through)
+	case len(b.Events) > MaxEvents:
+		return fmt.Errorf("%d events, at most %d", len(b.Events), MaxEvents)
 	}
 	for i := range b.Events {
 		if err := b.Events[i].check(); err != nil {
-			return fmt.Errorf("event %d: %w", i, err)
+			return fmt.Errorf("event %d: %w", b.First+int64(i), err)
 		}
 	}
 	return nil
 }
 
 func (e *Event) check() error {
-	for _, text := range [...]string{e.Tenant, e.KID, e.Route, string(e.Outcome)} {
-		if len(text) > MaxName {
-			return fmt.Errorf("a text of %d bytes, at most %d", len(text), MaxName)
+	for _, name := range []string{e.Tenant, e.KID, e.Route} {
+		if Name(name) != name {
+			return fmt.Errorf("%.70q is no name", name)
 		}
 	}
+	settles := e.Outcome == OutcomeSettled
 	switch {
-	case e.Second < 0 || e.Second > MaxCount:
+	case e.Second < 0 || e.Second > maxSecond:
 		return fmt.Errorf("second %d is out of range", e.Second)
-	case e.Requests < 0 || e.Requests > MaxCount:
+	case !Known(e.Outcome):
+		return fmt.Errorf("outcome %.40q is not known", string(e.Outcome))
+	case e.Requests < 0 || e.Requests > MaxCost || settles && e.Requests != 0:
 		return fmt.Errorf("%d requests are out of range", e.Requests)
-	case e.Cost < -MaxCount || e.Cost > MaxCount:
+	case e.Cost > MaxCost || e.Cost < -MaxCost || e.Cost < 0 && !settles:
 		return fmt.Errorf("cost %d is out of range", e.Cost)
-	case e.Outcome == "":
-		return errors.New("it has no outcome")
-	case e.Outcome != OutcomeSettled && e.Cost < 0:
-		return fmt.Errorf("cost %d of an event that settles nothing is negative", e.Cost)
+	case e.Cost != 0 && !Costs(e.Outcome):
+		return fmt.Errorf("outcome %s costs nothing, and not %d", e.Outcome, e.Cost)
 	}
 	return nil
 }
 
-// plainName reports whether s is printable ASCII of at most 64 bytes without a space,
-// as the names of replicas and boots are.
-func plainName(s string) bool {
-	if len(s) > 64 {
+// Known reports whether an outcome can be one of an Event.
+func Known(o Outcome) bool {
+	if o == OutcomeInterrupted || o == OutcomeSettled || o == OutcomeAborted {
+		return true
+	}
+	for _, known := range usage.Outcomes() {
+		if o == known {
+			return true
+		}
+	}
+	return false
+}
+
+// Costs reports whether events of an outcome carry a cost: what was admitted, and
+// corrections of it.
+func Costs(o Outcome) bool { return o.Admitted() || o == OutcomeInterrupted || o == OutcomeSettled }
+
+// ValidName reports whether s can name a replica or a boot.
+func ValidName(s string) bool { return s != "" && len(s) <= 64 && plain(s) }
+
+// Name is what an Event can hold of a name: all of it, as a rule.
+func Name(s string) string {
+	if plain(s) && len(s) <= maxName {
+		return s
+	}
+	s = strings.Map(func(r rune) rune {
+		if r < 0x20 || r == 0x7f {
+			return '?'
+		}
+		return r
+	}, s[:min(len(s), maxName)])
+	return strings.ToValidUTF8(s, "")
+}
+
+// Second is the nearest second that an Event can be of.
+func Second(unix int64) int64 { return min(max(unix, 0), maxSecond) }
+
+// plain reports whether a name could be printed anywhere.
+func plain(s string) bool {
+	if !utf8.ValidString(s) {
 		return false
 	}
-	for i := range len(s) {
-		if s[i] <= ' ' || s[i] > '~' {
+	for _, r := range s {
+		if r < 0x20 || r == 0x7f {
 			return false
 		}
 	}

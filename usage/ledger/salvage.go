@@ -11,7 +11,7 @@ func Salvage(body []byte) (b *Batch, bad map[int64]string, err error) {
 	}
 	head := *b
 	head.Events = nil
-	if err := head.check(); err != nil {
+	if err := head.Check(); err != nil {
 		return nil, nil, fmt.Errorf("%w: %w", ErrBatch, err)
 	}
 	for i := range b.Events {

@@ -70,7 +70,7 @@ func (s *Spool) cut(now int64, last bool) error {
 // throughAt is the second up to which everything is cut at a moment. A request whose end
 // is long in coming keeps it back a few seconds at most.
 func (s *Spool) throughAt(now int64) int64 {
-	through := now - 1
+	through := now - 2 // a decision may still be on its way to its note
 	if oldest := s.open.oldest(); oldest > 0 {
 		through = max(min(through, oldest-1), now-maxLag)
 	}
@@ -128,7 +128,7 @@ func eventsOf(cells map[cellKey]cell) []ledger.Event {
 	events := make([]ledger.Event, 0, len(cells))
 	for k, c := range cells {
 		for c.requests != 0 || c.cost != 0 {
-			cost := max(min(c.cost, ledger.MaxCount), -ledger.MaxCount) // more takes more events
+			cost := max(min(c.cost, ledger.MaxCost), -ledger.MaxCost) // more takes more events
 			events = append(events, ledger.Event{
 				Second: k.second, Tenant: k.tenant, KID: k.kid, Route: k.route, Outcome: k.outcome, Requests: c.requests, Cost: cost,
 			})
@@ -163,7 +163,7 @@ func (s *Spool) writeCut(pieces []piece, c cover, clear uint64) error {
 			return err
 		}
 	}
-	s.clear = max(s.clear, clear)
+	s.clear = clear // may be less than before: an outcome needs its intent, however old
 	return nil
 }
 

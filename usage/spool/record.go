@@ -34,12 +34,10 @@ type Entry struct {
 // bounded is the entry within what an event may have.
 func (e *Entry) bounded() Entry {
 	return Entry{
-		Second: min(max(e.Second, 0), ledger.MaxCount), Cost: e.Cost,
-		Tenant: short(e.Tenant), KID: short(e.KID), Route: short(e.Route),
+		Second: ledger.Second(e.Second), Cost: e.Cost,
+		Tenant: ledger.Name(e.Tenant), KID: ledger.Name(e.KID), Route: ledger.Name(e.Route),
 	}
 }
-
-func short(s string) string { return s[:min(len(s), ledger.MaxName)] }
 
 func appendEntry(b []byte, e *Entry) []byte {
 	b = appendSigned(b, e.Second)

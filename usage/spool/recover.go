@@ -50,7 +50,7 @@ func (s *Spool) recover() error {
 	})
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.left = &leftover{f.pieces(&s.totals), cover{s.raw.next, allEnded}}
+	s.left = &leftover{f.pieces(&s.totals, s.o.Boot), cover{s.raw.next, allEnded}}
 	s.totals.Lost = f.lost
 	if err := s.cutLeft(); err != nil {
 		_ = s.failed(err) // a full disk keeps no gateway from its work; the next Cut tries again
@@ -78,10 +78,14 @@ func (s *Spool) cutLeft() error {
 }
 
 // pieces are the events of what no cut has.
-func (f *found) pieces(totals *Totals) []piece {
+// Requests whose boot is not known become those of the boot that finds them.
+func (f *found) pieces(totals *Totals, own string) []piece {
 	cells := map[string]map[cellKey]cell{}
 	boots := []string{}
 	add := func(r *foundRecord, outcome usage.Outcome) {
+		if !ledger.ValidName(r.boot) {
+			r.boot = own
+		}
 		if cells[r.boot] == nil {
 			cells[r.boot] = map[cellKey]cell{}
 			boots = append(boots, r.boot)
@@ -115,7 +119,7 @@ func (f *found) pieces(totals *Totals) []piece {
 	slices.Sort(boots)
 	pieces := make([]piece, 0, len(boots))
 	for _, boot := range boots {
-		pieces = append(pieces, piece{span{boot: boot, first: max(f.next[boot], 1), final: true}, eventsOf(cells[boot])})
+		pieces = append(pieces, piece{span{boot: boot, first: max(f.next[boot], 1), final: boot != own}, eventsOf(cells[boot])})
 	}
 	return pieces
 }
@@ -194,6 +198,13 @@ func (s *Spool) read(j *journal, f *found, each func(f *found, seg *segment, at 
 		})
 		seg.last = after
 		j.next = max(j.next, after+1, first)
+		if after < first { // nothing in it can be read, and the next segment may get its name
+			j.bytes -= seg.size
+			j.segs = j.segs[:len(j.segs)-1]
+			if err := errors.Join(file.Close(), j.disk.Remove(path)); err != nil {
+				return fmt.Errorf("remove empty segment: %w", err)
+			}
+		}
 	}
 	if n := len(j.segs); n > 0 {
 		j.segs[n-1].sealed = true // this boot begins a segment of its own
@@ -255,7 +266,11 @@ func readRaw(f *found, _ *segment, _ int64, number uint64, c *cursor, kind byte)
 	switch kind {
 	case kindIntent:
 		id := c.number()
-		f.intents[id] = foundRecord{number: number, boot: f.boot, entry: c.entry()}
+		r := foundRecord{number: number, boot: f.boot, entry: c.entry()}
+		if c.bad {
+			return false
+		}
+		f.intents[id] = r
 	case kindOutcome:
 		id, second, outcome := c.number(), c.signed(), usage.Outcome(c.text())
 		r, known := f.intents[id]
@@ -264,11 +279,15 @@ func readRaw(f *found, _ *segment, _ int64, number uint64, c *cursor, kind byte)
 			return true
 		}
 		delete(f.intents, id)
-		r.number, r.outcome = number, outcome
+		if r.number, r.outcome = number, outcome; c.bad || !ledger.Known(outcome) {
+			return false
+		}
 		f.ended = append(f.ended, r)
 	case kindNote:
 		r := foundRecord{number: number, boot: f.boot, outcome: usage.Outcome(c.text())}
-		r.entry = c.entry()
+		if r.entry = c.entry(); c.bad || !ledger.Known(r.outcome) {
+			return false
+		}
 		f.ended = append(f.ended, r)
 	case kindClaim:
 		cov, sp := c.cover(), c.span()

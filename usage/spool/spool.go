@@ -28,8 +28,10 @@ var (
 	// ErrFull says that the spool has no room, or that the disk takes nothing.
 	ErrFull = errors.New("the spool takes nothing more")
 	// ErrNewer says that a newer build wrote the spool.
-	ErrNewer  = errors.New("the spool was written by a newer build")
-	errClosed = errors.New("the spool is closed")
+	ErrNewer = errors.New("the spool was written by a newer build")
+	// ErrForgotten says that a batch does not wait any more: the ledger has it.
+	ErrForgotten = errors.New("the ledger has these events")
+	errClosed    = errors.New("the spool is closed")
 )
 
 // Options are what a spool needs.
@@ -203,7 +205,7 @@ func (s *Spool) End(t *Ticket, outcome usage.Outcome) {
 	}
 	*room = appendOutcome((*room)[:0], t.id, t.entry.Second, outcome)
 	n, f := s.raw.put(*room)
-	s.add(&t.entry, outcome, n, 1)
+	s.add(&t.entry, outcome, min(t.at, n), 1) // the outcome says nothing without its intent
 	if err := s.raw.wait(f); err != nil {
 		_ = s.failed(err)
 	}
@@ -254,10 +256,11 @@ func (s *Spool) take(e *Entry, outcome usage.Outcome, n uint64, requests int64) 
 	s.cells[k] = c
 }
 
+// add adds to what is cut next; n is the lowest number of a record that it needs.
 func (s *Spool) add(e *Entry, outcome usage.Outcome, n uint64, requests int64) {
 	k := cellKey{e.Second, e.Tenant, e.KID, e.Route, outcome}
 	c, held := s.cells[k]
-	if !held {
+	if !held || n < c.first {
 		c.first = n
 	}
 	c.requests += requests

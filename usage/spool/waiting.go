@@ -15,7 +15,8 @@ func (s *Spool) Waiting() []*Waiting {
 }
 
 // Body reads the encoded batch. One that cannot be read any more is given up: its events
-// are lost, and the gap in their numbers tells how many.
+// are lost, and the gap in their numbers tells how many. The error is ErrForgotten when
+// the ledger has it.
 func (s *Spool) Body(w *Waiting) ([]byte, error) {
 	body := make([]byte, w.size)
 	_, err := w.seg.f.ReadAt(body, w.at)
@@ -31,12 +32,14 @@ func (s *Spool) Body(w *Waiting) ([]byte, error) {
 	if s.closed {
 		return nil, errClosed
 	}
-	if i := slices.Index(s.waiting, w); i >= 0 {
-		s.waiting = slices.Delete(s.waiting, i, i+1)
-		s.totals.Lost += w.Last - w.First + 1
-		s.totals.Failures++
-		s.dropCuts()
+	i := slices.Index(s.waiting, w)
+	if i < 0 {
+		return nil, ErrForgotten
 	}
+	s.waiting = slices.Delete(s.waiting, i, i+1)
+	s.totals.Lost += w.Last - w.First + 1
+	s.totals.Failures++
+	s.dropCuts()
 	return nil, fmt.Errorf("read events %d to %d: %w", w.First, w.Last, err)
 }
 
@@ -48,21 +51,35 @@ func (s *Spool) Sent(w *Waiting) {
 }
 
 // Committed takes in that the ledger has a boot's events up to a number, and forgets
-// them. A batch without events is forgotten when it was sent.
-func (s *Spool) Committed(boot string, seq int64) {
+// them. A batch without events is forgotten when it was sent. It reports whether that can
+// be: a number that was not cut yet is believed by nobody.
+func (s *Spool) Committed(boot string, seq int64) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	most := s.next - 1
+	if boot != s.o.Boot {
+		most = 0
+		for _, w := range s.waiting {
+			if w.Boot == boot {
+				most = max(most, w.Last)
+			}
+		}
+	}
+	if seq > most {
+		return !slices.ContainsFunc(s.waiting, func(w *Waiting) bool { return w.Boot == boot })
+	}
 	had := len(s.waiting)
 	s.waiting = slices.DeleteFunc(s.waiting, func(w *Waiting) bool {
 		return w.Boot == boot && w.Last <= seq && (w.sent || w.Last >= w.First)
 	})
 	if s.closed || len(s.waiting) == had {
-		return
+		return true
 	}
 	if _, f := s.cuts.put(appendMark(nil, boot, seq)); s.cuts.wait(f) != nil {
 		_ = s.failed(f.err) // it is sent again, and the ledger takes it once
 	}
 	s.dropCuts()
+	return true
 }
 
 // dropCuts forgets segments of which the ledger has everything.
