@@ -113,11 +113,10 @@ type Sealed struct {
 // Sign makes the text of a receipt. It fails with ErrValue when a value cannot be told,
 // or when all of them together take more than MaxLength.
 func Sign(r *Receipt, key ed25519.PrivateKey) (string, error) {
-	public, ok := key.Public().(ed25519.PublicKey)
-	if !ok || len(key) != ed25519.PrivateKeySize {
+	if len(key) != ed25519.PrivateKeySize {
 		return "", fmt.Errorf("sign receipt: %w: no Ed25519 key", ErrValue)
 	}
-	id := IDOf(public)
+	id := IDOf(ed25519.PublicKey(key[ed25519.SeedSize:]))
 	payload, err := r.encode(append(make([]byte, 0, 160), id[:]...))
 	if err != nil {
 		return "", fmt.Errorf("sign receipt: %w", err)

@@ -160,6 +160,8 @@ func (f *Finding) rate(r *Receipt) {
 	switch {
 	case n.Blocked():
 		f.Reason = limiter.ReasonBlocked
+	case n.Period < 1 || n.Burst > policy.MaxUnits/n.Period: // counting would not be exact
+		f.differ("No limit can have such numbers.")
 	case r.Cost > n.Burst:
 		f.Reason = limiter.ReasonCostExceedsBurst
 	default:
