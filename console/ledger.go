@@ -1,7 +1,11 @@
 package console
 
 import (
+	"cmp"
 	"context"
+	"slices"
+	"strings"
+	"sync"
 	"time"
 
 	"github.com/headgate/headgate/usage/ledger"
@@ -43,6 +47,11 @@ type Ledger struct {
 	d    Deps
 	keep UsageRetention
 	in   *intake
+
+	complete struct {
+		sync.Mutex
+		through, at time.Time
+	}
 }
 
 // NewLedger returns the ledger. Its Run must run on at least one console for it to grow.
@@ -84,6 +93,39 @@ func (s *UsageSums) Add(o UsageSums) {
 	s.Settled += o.Settled
 	s.Refused += o.Refused
 	s.Other += o.Other
+}
+
+// take takes o off s; what came between two readings leaves nothing negative.
+func (s *UsageSums) take(o UsageSums) {
+	for _, f := range []struct {
+		of *int64
+		by int64
+	}{
+		{&s.Admitted, o.Admitted}, {&s.Fallback, o.Fallback}, {&s.Interrupted, o.Interrupted}, {&s.InterruptedCost, o.InterruptedCost},
+		{&s.FallbackCost, o.FallbackCost}, {&s.Refused, o.Refused}, {&s.Other, o.Other},
+	} {
+		*f.of = max(*f.of-f.by, 0)
+	}
+	s.Cost -= o.Cost // settlements are signed
+	s.Settled -= o.Settled
+}
+
+// by is the figure that groups are ordered by.
+func (s *UsageSums) by(b UsageBy) int64 {
+	switch b {
+	case ByCost:
+		return s.Cost
+	case ByRefused:
+		return s.Refused
+	}
+	return s.Requests()
+}
+
+// sortCells puts the largest first.
+func sortCells(cells []UsageCell, by UsageBy) {
+	slices.SortFunc(cells, func(a, b UsageCell) int {
+		return cmp.Or(cmp.Compare(b.by(by), a.by(by)), strings.Compare(a.Key, b.Key))
+	})
 }
 
 // Requests is everything that came in.

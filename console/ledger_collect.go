@@ -128,6 +128,9 @@ func (s *Ledger) readBatches(ctx context.Context, bodies [][]byte) ([]*intakeBat
 	batches := make([]*intakeBatch, 0, len(bodies))
 	for _, body := range bodies {
 		b, bad, err := ledger.Salvage(body)
+		if err == nil && b.Replica == corrections().Replica {
+			err = fmt.Errorf("%w: no replica is called %s", ledger.ErrBatch, b.Replica)
+		}
 		if err != nil {
 			s.d.Log.ErrorContext(ctx, "unreadable batch of usage events", "error", err)
 			if err := s.holdBatch(ctx, body, err); err != nil {

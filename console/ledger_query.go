@@ -1,9 +1,6 @@
 package console
 
-import (
-	"context"
-	"time"
-)
+import "time"
 
 // UsageStep is the length of a step of a report.
 type UsageStep string
@@ -79,11 +76,6 @@ type UsageReport struct {
 	At      time.Time
 }
 
-// Report tells what was used.
-func (s *Ledger) Report(ctx context.Context, actor Actor, q UsageQuery) (UsageReport, error) {
-	return UsageReport{}, errLedgerEmpty
-}
-
 // TenantDay is a tenant's last 24 hours.
 type TenantDay struct {
 	Total UsageSums
@@ -91,22 +83,11 @@ type TenantDay struct {
 	Last  time.Time     // begin of the last hour with an admitted request, of the last 31 days; zero: none
 }
 
-// Last24h tells the last 24 hours of some tenants, at most 200, in one statement.
-func (s *Ledger) Last24h(ctx context.Context, tenantIDs []string) (map[string]TenantDay, error) {
-	return nil, errLedgerEmpty
-}
-
 // LedgerAsk asks for what a tenant used. To zero means no end; the other ends are whole
 // quarters of hours.
 type LedgerAsk struct {
 	TenantID string
 	From, To time.Time // half open
-}
-
-// Sums tells what tenants used, in the order of the asks, everything committed
-// included.
-func (s *Ledger) Sums(ctx context.Context, asks []LedgerAsk) ([]UsageSums, error) {
-	return nil, errLedgerEmpty
 }
 
 // UsageEvent is a row of the ledger. Replica, Boot, Seq and Second name it for ever.
@@ -139,9 +120,4 @@ type UsageEventPage struct {
 	Events []UsageEvent
 	Next   string // cursor to what follows, now or later; never ""
 	Done   bool   // there was nothing more when this was read
-}
-
-// Events tells rows of the ledger.
-func (s *Ledger) Events(ctx context.Context, actor Actor, q UsageEventQuery) (UsageEventPage, error) {
-	return UsageEventPage{}, errLedgerEmpty
 }

@@ -249,7 +249,7 @@ SELECT greatest(width_bucket(u.at, $1::timestamptz[]), 1)::integer AS step, (CAS
   coalesce(sum(u.requests) FILTER (WHERE c = 'interrupted'), 0)::bigint AS interrupted, coalesce(sum(u.cost) FILTER (WHERE c = 'interrupted'), 0)::bigint AS interrupted_cost,
   coalesce(sum(u.cost) FILTER (WHERE c = 'settled'), 0)::bigint AS settled, coalesce(sum(u.requests) FILTER (WHERE c = 'refused'), 0)::bigint AS refused,
   coalesce(sum(u.requests) FILTER (WHERE c = 'other'), 0)::bigint AS other
-FROM u, LATERAL usage_class(u.outcome) c GROUP BY 1, 2 ORDER BY 1, 2 LIMIT 50000
+FROM u, LATERAL usage_class(u.outcome) c GROUP BY 1, 2 ORDER BY 1, 2
 `
 
 type UsageDetailStepsParams struct {
@@ -345,7 +345,7 @@ SELECT greatest(width_bucket(u.at, $1::timestamptz[]), 1)::integer AS step, (CAS
   coalesce(sum(u.requests) FILTER (WHERE c = 'interrupted'), 0)::bigint AS interrupted, coalesce(sum(u.cost) FILTER (WHERE c = 'interrupted'), 0)::bigint AS interrupted_cost,
   coalesce(sum(u.cost) FILTER (WHERE c = 'settled'), 0)::bigint AS settled, coalesce(sum(u.requests) FILTER (WHERE c = 'refused'), 0)::bigint AS refused,
   coalesce(sum(u.requests) FILTER (WHERE c = 'other'), 0)::bigint AS other
-FROM u, LATERAL usage_class(u.outcome) c GROUP BY 1, 2 ORDER BY 1, 2 LIMIT 50000
+FROM u, LATERAL usage_class(u.outcome) c GROUP BY 1, 2 ORDER BY 1, 2
 `
 
 type UsageFleetStepsParams struct {
@@ -626,7 +626,7 @@ SELECT greatest(width_bucket(u.at, $1::timestamptz[]), 1)::integer AS step, (CAS
   coalesce(sum(u.settled), 0)::bigint AS settled,
   coalesce(sum(u.refused), 0)::bigint AS refused,
   coalesce(sum(u.other), 0)::bigint AS other
-FROM u LEFT JOIN tenants t ON t.id = u.tenant_id GROUP BY 1, 2 ORDER BY 1, 2 LIMIT 50000
+FROM u LEFT JOIN tenants t ON t.id = u.tenant_id GROUP BY 1, 2 ORDER BY 1, 2
 `
 
 type UsageTenantStepsParams struct {
