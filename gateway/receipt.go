@@ -67,10 +67,12 @@ type receipts struct {
 	signed int
 }
 
-// receiptKey names what refuses whom.
+// receiptKey names what refuses whom: of a limit that tenants share, each has its own
+// receipt, as it says whose it is.
 type receiptKey struct {
 	hash    uint64
 	row     limiter.Row
+	tenant  string
 	route   int
 	version int64
 	reason  limiter.Reason
@@ -194,7 +196,7 @@ func (v *Verdict) part(limit *LimitState, r *receipt.Receipt) (limiter.Row, bool
 // of is the receipt that was made for the same refusal a moment ago, or a new one; ""
 // when there are too many at once.
 func (r *receipts) of(what *receipt.Receipt, row limiter.Row, remembered bool) string {
-	key := receiptKey{what.Limit, row, what.Route, what.Version, what.Reason, what.Numbers, what.Cap}
+	key := receiptKey{what.Limit, row, what.Tenant, what.Route, what.Version, what.Reason, what.Numbers, what.Cap}
 	place := &r.places[maphash.Comparable(r.seed, key)%receiptPlaces]
 	now := what.At.UnixMicro()
 	if k := place.Load(); k != nil && k.key == key && k.cost <= what.Cost && k.holds(now, remembered) {
