@@ -33,6 +33,7 @@ func (s *Server) pageRoutes(r chi.Router) {
 	s.memberRoutes(r)
 	s.overrideRoutes(r)
 	s.bulkRoutes(r)
+	s.advisorRoutes(r)
 	s.alertRoutes(r)
 	export := r.With(s.require(console.PermExport))
 	export.Get("/tenants.csv", s.page(s.tenantExport))
