@@ -62,6 +62,8 @@ type consoleCmd struct {
 	notifier *notify.Sender
 	state    console.LimiterState
 
+	UsageAge time.Duration `help:"How long the events that usage is made of are kept, in whole months." default:"9600h"`
+
 	LogLevel slog.Level `help:"debug, info, warn or error." default:"info"`
 }
 
@@ -117,6 +119,9 @@ func (c *consoleCmd) check(p *config.Problems, dsn string) {
 	}
 	if c.KeySourceAge != 0 && c.KeySourceAge < 8*24*time.Hour {
 		p.Add("--key-source-age", "must be at least 192h: rotations look back a week")
+	}
+	if c.UsageAge != 0 && c.UsageAge < 35*24*time.Hour {
+		p.Add("--usage-age", "must be at least 840h: a month may still be billed when it is over")
 	}
 	if !policy.ValidDeployment(c.Deployment) {
 		p.Add("--deployment", "must be 1 to 40 lower-case letters, digits and hyphens")
@@ -208,7 +213,7 @@ func (c *consoleCmd) webDeps(log *slog.Logger, s services, gates http.Handler, a
 		Sessions: console.NewSessions(d), Idempotency: console.NewIdempotency(d), Overrides: console.NewOverrides(d), Lockouts: s.lockouts, Bulk: s.bulk, Exports: console.NewExports(d), KeyUse: s.keyUse,
 		Members: console.NewMembers(d), MemberSessions: console.NewMemberSessions(d), Asks: console.NewAsks(d, console.NewOverrides(d)), Portal: console.NewPortal(d, s.store),
 		Explain: s.explain, Advisor: s.advisor, Capacities: s.capacity,
-		Ledger: console.NewLedger(d, console.UsageRetention{}),
+		Ledger: s.ledger,
 		Gate:   gates, Log: log, Now: time.Now,
 		Environment: c.Environment, Deployment: c.Deployment, PublicURL: public, SecureCookies: secure,
 	}

@@ -23,13 +23,16 @@ type services struct {
 	decisions *console.Decisions
 	keyUse    *console.KeyUses
 	bulk      *console.Bulk
+	lockouts  *console.Lockouts
 	policies  *console.Policies
 	rollouts  *console.Rollouts
 	effects   *console.Effects
-	probe     *prober
-	explain   *console.Explainer
 	advisor   *console.Advisor
 	capacity  *console.Capacities
+	probe     *prober
+	explain   *console.Explainer
+	ledger    *console.Ledger
+	quotas    *console.Quotas
 }
 
 // services makes them in the order in which they need each other.
@@ -42,10 +45,14 @@ func (c *consoleCmd) services(d console.Deps, store *db.Store) services {
 	d.KeyUse = s.keyUse
 	d.Prover, d.Decisions, d.Traffic, d.Passwords = replay.Engine{}, s.decisions, s.activity.Live(), s.operators
 	s.bulk = console.NewBulkJobs(d)
+	s.lockouts = console.NewLockouts(d, s.fleet, c.state)
 	s.deps, s.policies, s.rollouts = d, console.NewPolicies(d), console.NewRollouts(d, s.fleet)
 	s.relay.While(s.rollouts.Run)
 	s.effects = console.NewEffects(d, s.fleet, s.activity.Live())
 	s.relay.While(s.effects.Run)
+	s.ledger = console.NewLedger(d, console.UsageRetention{})
+	s.quotas = console.NewQuotas(d, s.ledger)
+	s.relay.While(s.quotas.Run)
 	s.capacity = console.NewCapacities(d)
 	s.advisor = console.NewAdvisor(d, s.policies, s.capacity)
 	return s
@@ -61,7 +68,9 @@ func (s services) tasks() []service.Task {
 		{Name: "keys' use", Run: s.keyUse.Run},
 		{Name: "trials", Run: s.policies.RunTrials},
 		{Name: "bulk jobs", Run: s.bulk.Run},
+		{Name: "lockouts", Run: s.lockouts.Run},
 		{Name: "advisor", Run: s.advisor.Run},
+		{Name: "ledger", Run: s.ledger.Run},
 		{Name: "jobs", Run: console.NewJobs(s.deps).Run},
 		{Name: "probe", Run: s.probe.Run},
 		{Name: "receipts' keys", Run: s.explain.Run},
