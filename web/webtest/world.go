@@ -124,7 +124,7 @@ func On(t testing.TB, dsn string, options ...db.Option) *World {
 		Members: console.NewMembers(d), MemberSessions: console.NewMemberSessions(d), Asks: console.NewAsks(d, console.NewOverrides(d)), Portal: console.NewPortal(d, store),
 		Explain: console.NewExplainer(d, fleet, activity.Live(), w.Probe),
 		Advisor: console.NewAdvisor(d, policies, capacities), Capacities: capacities,
-		Overrides: console.NewOverrides(d), Lockouts: console.NewLockouts(d, fleet, w.State), KeyUse: d.KeyUse, Leaks: console.NewLeaks(d, console.LeakRules{}),
+		Ledger: console.NewLedger(d, console.UsageRetention{}), Overrides: console.NewOverrides(d), Lockouts: console.NewLockouts(d, fleet, w.State), KeyUse: d.KeyUse, Leaks: console.NewLeaks(d, console.LeakRules{}),
 		Alerts: console.NewAlerts(d, console.AlertConfig{Fleet: fleet, Live: activity.Live(), Notifier: w.Notes, PublicURL: Origin}),
 		Log:    log, Now: w.Now, Environment: "test", Deployment: "test", PublicURL: Origin, SecureCookies: true}
 	w.Handler, err = web.New(w.Web)
