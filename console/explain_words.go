@@ -14,7 +14,7 @@ import (
 // say puts the explanation into words.
 func (e *explaining) say() {
 	o := &e.out
-	o.Subject = e.subject()
+	o.Subject = capital(e.subject())
 	e.outcome()
 	switch o.Outcome {
 	case OutcomeRefused, OutcomeAtTimes:
@@ -51,7 +51,7 @@ func (e *explaining) subject() string {
 	case o.Tenant != nil:
 		parts = append(parts, o.Tenant.Name)
 	case o.Key != nil:
-		parts = append(parts, "The key "+o.Key.Masked)
+		parts = append(parts, "the key "+o.Key.Masked)
 	}
 	for _, p := range [][2]string{{e.q.IP, "the address "}, {e.q.Account, "the account "}, {e.q.User, "the user "}} {
 		if p[0] != "" {
@@ -59,9 +59,9 @@ func (e *explaining) subject() string {
 		}
 	}
 	if len(parts) == 0 {
-		return "This receipt"
+		return "this receipt"
 	}
-	return capital(strings.Join(parts, " from "))
+	return strings.Join(parts, " from ")
 }
 
 // outcome decides what becomes of the next request.
@@ -99,13 +99,31 @@ func (e *explaining) where() string {
 	switch o := &e.out; {
 	case e.q.Path != "":
 		return " on " + cmp.Or(strings.ToUpper(e.q.Method), "GET") + " " + e.q.Path
-	case o.Match != "":
+	case e.everywhere():
+		return " on every route"
+	case o.Match != "" && o.Match != "/":
 		first, _, _ := strings.Cut(o.Match, ", ")
 		return " on " + first
 	case o.Route != "":
 		return " on route " + o.Route
 	}
 	return ""
+}
+
+// everywhere reports whether several routes were asked and one limit refuses on all.
+func (e *explaining) everywhere() bool {
+	if e.q.Route != "" || len(e.answers) < 2 {
+		return false
+	}
+	limit := ""
+	for i := range e.answers {
+		a := &e.answers[i]
+		if a.Allowed || a.Deciding < 0 || a.Deciding >= len(a.Limits) || limit != "" && a.Limits[a.Deciding].ID != limit {
+			return false
+		}
+		limit = a.Limits[a.Deciding].ID
+	}
+	return true
 }
 
 // sayRefused says why: the first cause that holds, in the order in which a gateway looks.
@@ -125,7 +143,7 @@ func (e *explaining) sayRefused() {
 	case o.Tenant != nil && o.Tenant.State != policy.TenantActive:
 		e.cause(WhoseOurs, "The tenant was deleted.", name+" was deleted. Every request is answered with 401.", "This account no longer exists.")
 	case o.Answer == nil:
-		e.cause(WhoseOurs, "Redis is away, and the routes are closed without it.", e.redisAway()+" "+name+" is refused"+e.where()+" with 503, as is everybody else.",
+		e.cause(WhoseOurs, "Redis is away, and the routes are closed without it.", e.redisAway()+" "+e.out.Subject+" is refused"+e.where()+" with 503, as is everybody else.",
 			"We have a technical problem at the moment, and some requests are refused because of it. It does not depend on how many requests you send.")
 	case e.deciding() != nil:
 		e.sayLimit(e.deciding())
@@ -266,14 +284,16 @@ func (e *explaining) sayUnknown() {
 		}
 	}
 	switch {
+	case o.Receipt != nil && !o.Receipt.Valid && o.Tenant == nil && o.Key == nil:
+		o.Sentence = o.Receipt.Problem
 	case o.Receipt != nil && o.Tenant == nil && o.Key == nil:
 		o.Sentence = "The receipt says what was then; it names nobody whose limits could be looked up now."
 	case !o.Gateways.RedisUp && e.compiled != nil:
 		o.Sentence = fmt.Sprintf("%s Nobody knows what %s has left. Of the routes that count, %d go on within their fallback on each gateway, and %d are closed and answer 503.",
-			e.redisAway(), o.Subject, open, closed)
+			e.redisAway(), e.subject(), open, closed)
 		o.Whose, o.Why = WhoseOurs, "Redis is away."
 		o.Customer = "We have a technical problem at the moment, and some requests may be refused because of it. It does not depend on how many requests you send."
 	default:
-		o.Sentence = "It is not known whether " + o.Subject + " is refused. " + e.whyNot
+		o.Sentence = "It is not known whether " + e.subject() + " is refused. " + e.whyNot
 	}
 }

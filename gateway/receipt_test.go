@@ -28,10 +28,10 @@ shared: [{name: search, per: tenant, rate: 30/minute, burst: 12}]
 plans:
   free:
     limits: [{name: requests, per: tenant, rate: 7/second, burst: 60}]
-    quota: {amount: 300, period: day, over: block}
+    quota: {amount: 6000, period: day, over: block}
   pro:
     limits: [{name: requests, per: tenant, counts: requests, rate: 600/minute, burst: 100}]
-    quota: {amount: 100, period: day, over: bill, max: 500}
+    quota: {amount: 1000, period: day, over: bill, max: 9000}
 routes:
   - name: report
     match: ["GET /v1/reports/{id}"]

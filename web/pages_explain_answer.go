@@ -3,6 +3,7 @@ package web
 import (
 	"fmt"
 	"net/http"
+	"net/url"
 	"strings"
 	"time"
 
@@ -66,6 +67,10 @@ func (s *Server) explainActs(r *http.Request, e console.Explanation, a *views.Ex
 		case act.Act == console.ActBoost && can(r, console.PermBoost):
 			a.Boost = &views.BoostNow{Action: ui.TenantURL(act.TenantID, "boost"), Limit: act.Limit, Text: act.Text, Back: true}
 			a.Links = append(a.Links, views.ExplainLink{Label: "Boost otherwise", URL: ui.TenantURL(act.TenantID, "boost") + "?limit=" + act.Limit, Text: "another factor or span"})
+		case act.Act == console.ActReset && can(r, console.PermUnlock):
+			a.Links = append(a.Links, views.ExplainLink{Label: "Reset the counter", URL: ui.TenantStateURL(act.TenantID, ""), Text: act.Text})
+		case act.Act == console.ActUnlock && can(r, console.PermUnlock):
+			a.Links = append(a.Links, views.ExplainLink{Label: "Unlock", URL: ui.LockoutsURL("limit=" + url.QueryEscape(act.Limit)), Text: act.Text})
 		case act.Act == console.ActResume && act.TenantID != "" && can(r, console.PermManageTenants):
 			a.Links = append(a.Links, views.ExplainLink{Label: "Resume the tenant", URL: ui.TenantURL(act.TenantID, ""), Text: act.Text})
 		case act.Act == console.ActResume && act.KID != "" && can(r, console.PermManageKeys):
