@@ -94,7 +94,7 @@ func (e *explaining) relate() {
 		return
 	}
 	for _, v := range e.out.Traffic.versionsSeen { // the newest first
-		if e.out.At.Sub(v.CreatedAt) > 24*time.Hour {
+		if e.out.At.Sub(v.CreatedAt) > 24*time.Hour || v.Parent == "" { // the first one changed nothing
 			return
 		}
 		for _, c := range v.Changes {
