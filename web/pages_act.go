@@ -69,6 +69,10 @@ type namedAct struct{ did, doing, verb, state string }
 func namedActs() map[string]namedAct {
 	return map[string]namedAct{
 		"revoke":  {"Revoked", "revoking", "refused", "revoked"},
+		"unlock":  {"Unlocked", "", "known", ""},
+		"prolong": {"Kept out for longer", "", "known", ""},
+		"reset":   {"Reset", "", "known", ""},
+		"release": {"Released", "", "known", ""},
 		"suspend": {"Suspended", "suspending", "refused", "suspended"},
 		"resume":  {"Resumed", "", "accepted", ""},
 		"delete":  {"Deleted", "deleting", "refused", "deleted"},

@@ -39,6 +39,7 @@ type cli struct {
 	Policy   policyCmd   `cmd:"" help:"Policy as a file: check, compare, test, publish, simulate; for editors and CI."`
 	Tenant   tenantCmd   `cmd:"" help:"Tenants: list, show, create, change, suspend, delete; their own limits and boosts."`
 	Key      keyCmd      `cmd:"" help:"API keys: list, show, issue, rotate, revoke, import."`
+	Lockout  lockoutCmd  `cmd:"" help:"Who is refused now: list, unlock, extend; reset and repair of limiter state."`
 	Explain  explainCmd  `cmd:"" help:"Why a tenant, key, address, account or receipt is refused."`
 	Bulk     bulkCmd     `cmd:"" help:"What concerns many tenants or keys: imports, expiry, plans, unused keys."`
 	Knee     kneeCmd     `cmd:"" help:"Measure what a route takes: a bounded ramp that calls itself off, stored for the advisor."`

@@ -181,7 +181,7 @@ func counterLasts(key string) time.Duration {
 		return time.Hour
 	}
 	left := time.Until(time.UnixMicro(start).Add(counterKept)) // an hour more or less does not matter
-	if left < time.Hour || left > counterKept { // of a lifetime, or nonsense
+	if left < time.Hour || left > counterKept {                // of a lifetime, or nonsense
 		return lifetimeKept
 	}
 	return left

@@ -238,7 +238,7 @@ type navGroup struct {
 // nav is the rail: only pages that exist.
 func (p FrameProps) nav() []navGroup {
 	all := []navGroup{
-		{"Operate", []navEntry{{"Overview", OverviewURL()}, {"Explain", ExplainURL("")}, {"Tenants", TenantsURL()}, {"Keys", KeysURL()}, {"Leaked keys", LeaksURL()}, {"Lockouts", LockoutsURL("")}, {"Gateways", GatewaysURL()}}},
+		{"Operate", []navEntry{{"Overview", OverviewURL()}, {"Explain", ExplainURL("")}, {"Tenants", TenantsURL()}, {"Keys", KeysURL()}, {"Leaked keys", LeaksURL()}, {"Usage", UsageURL("")}, {"Lockouts", LockoutsURL("")}, {"Gateways", GatewaysURL()}}},
 		{"Change", []navEntry{{"Policy", PolicyURL()}, {"Drafts", DraftsURL()}, {"Reviews", ReviewsURL()}, {"Versions", VersionsURL()}, {"Routes", RoutesURL("")}, {"Plans", PlansURL()}, {"Advisor", AdvisorURL()}, {"Overrides", OverridesURL("")}, {"Rotations", RotationsURL()}, {"Bulk jobs", BulkURL("")}, {"Asks", AsksURL()}}},
 		{"Record", []navEntry{{"Audit", AuditURL()}, {"Alerts", AlertsURL("")}}},
 		{"Settings", []navEntry{{"Approval rules", RulesURL()}, {"Self-service", PortalRulesURL()}, {"Sessions", SessionsURL()}}},

@@ -29,6 +29,9 @@ type Feed struct {
 	hazards  []policy.Hazard
 	canary   *policy.Canary
 	trial    policy.SignedPolicy // that canary offers
+
+	refused   map[string]*usage.RefusedReport // by replica
+	forgotten []int
 }
 
 // NewFeed returns a Feed without gateways.
