@@ -52,6 +52,7 @@ type LabelledText struct{ Label, Text string }
 type ReceiptProps struct {
 	Kind, Word string
 	Problem    string
+	Remark     string
 	Facts      []LabelledText
 	Differs    []string
 }

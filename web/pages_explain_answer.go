@@ -246,11 +246,11 @@ func receiptProps(now time.Time, r *console.ExplainedReceipt) *views.ReceiptProp
 	}
 	said := &r.Said
 	add := func(label, text string) { p.Facts = append(p.Facts, views.LabelledText{Label: label, Text: text}) }
-	p.Kind, p.Word = "warn", "valid, but its version is not here to recompute it"
+	p.Kind, p.Word, p.Remark = "warn", "valid", "Its version is not here to recompute it."
 	if r.Recomputed {
-		p.Kind, p.Word = "ok", "valid, and recomputed to the same verdict and numbers"
+		p.Kind, p.Remark = "ok", "Recomputed under its version, it comes to the same verdict and numbers."
 		if !r.Found.Agrees() {
-			p.Kind, p.Word = "bad", "valid, but it does not follow from its version"
+			p.Kind, p.Remark = "bad", "It does not follow from its version: the replica enforced something else."
 		}
 	}
 	add("Made", ui.Ago(now, said.At)+", "+said.At.Format("2006-01-02 15:04:05.000 UTC")+", by "+r.Host+" ("+r.Replica+")")
