@@ -192,4 +192,3 @@ func (nobody) Beat(context.Context, policy.Heartbeat) (int, time.Time, error) {
 
 // SendUsage does nothing.
 func (nobody) SendUsage(context.Context, usage.Batch) error { return nil }
-
