@@ -35,8 +35,10 @@ const (
 // askEvery is how long an answer is good for.
 func (k AlertKind) askEvery() time.Duration {
 	switch k {
-	case AlertQuotaUsed, AlertForecast, AlertMarkQuota:
-		return 10 * time.Second
+	case AlertQuotaUsed, AlertMarkQuota:
+		return 5 * time.Second
+	case AlertForecast:
+		return 5 * time.Minute
 	case AlertKeyExpiring:
 		return 30 * time.Second
 	case AlertKeyRevoked, AlertLedgerGap:
@@ -64,8 +66,10 @@ func (s *Alerts) facts(ctx context.Context, w alertWatch, now time.Time) (list [
 
 func (s *Alerts) ask(ctx context.Context, w alertWatch, now time.Time) ([]finding, bool, error) {
 	switch w.kind {
-	case AlertQuotaUsed, AlertForecast, AlertMarkQuota:
+	case AlertQuotaUsed, AlertMarkQuota:
 		return s.askQuotas(ctx, w, now)
+	case AlertForecast:
+		return s.askForecast(ctx, w, now)
 	case AlertRefused, AlertMarkRefused, AlertMarkRequests:
 		list, known := s.askTraffic(w, now)
 		return list, known, nil
@@ -77,7 +81,7 @@ func (s *Alerts) ask(ctx context.Context, w alertWatch, now time.Time) ([]findin
 		list, known := s.askTrail()
 		return list, known, nil
 	case AlertLedgerGap:
-		return s.askLedger(ctx)
+		return s.askLedger(ctx, now)
 	}
 	list, known := askFleet(w, s.c.Fleet.Health(ctx))
 	return list, known, nil
@@ -185,50 +189,6 @@ func markFindings(w alertWatch, decided, refused int64) []finding {
 	return []finding{f}
 }
 
-// askQuotas answers from the ledger.
-func (s *Alerts) askQuotas(ctx context.Context, w alertWatch, now time.Time) ([]finding, bool, error) {
-	if s.c.Quotas == nil {
-		return nil, false, nil
-	}
-	if now.Sub(s.quotas.at) >= w.kind.askEvery() || !s.quotas.known {
-		list, err := s.c.Quotas.AlertQuotas(ctx)
-		s.quotas.at, s.quotas.list, s.quotas.known = now, list, err == nil
-		if err != nil {
-			return nil, false, fmt.Errorf("read quotas: %w", err)
-		}
-	}
-	var out []finding
-	for _, q := range s.quotas.list {
-		if w.tenantID != "" && w.tenantID != q.TenantID {
-			continue
-		}
-		if f, so := quotaFinding(w, q, now); so {
-			f.object, f.name = q.TenantID, q.Name
-			out = append(out, f)
-		}
-	}
-	return out, true, nil
-}
-
-func quotaFinding(w alertWatch, q AlertQuota, now time.Time) (finding, bool) {
-	end := ""
-	if !q.EndsAt.IsZero() {
-		end = "; the period ends " + q.EndsAt.UTC().Format("2 Jan 2006 15:04") + " UTC"
-	}
-	if w.kind == AlertForecast {
-		left := q.RunsOut.Sub(now)
-		words := fmt.Sprintf("The quota of %s is forecast to run out on %s UTC%s.", q.Name, q.RunsOut.UTC().Format("2 Jan 2006 15:04"), end)
-		so := !q.RunsOut.IsZero() && left < time.Duration(w.threshold)*24*time.Hour && (q.EndsAt.IsZero() || q.RunsOut.Before(q.EndsAt))
-		return finding{value: max(0, int64(left/(24*time.Hour))), words: words}, so
-	}
-	used, of := q.percent(), " of "+q.Name
-	if w.tenantID != "" {
-		of = ""
-	}
-	words := fmt.Sprintf("%d %% of the quota%s is used: %d of %d%s.", used, of, q.Used, q.Amount, end)
-	return finding{value: used, words: words}, used >= w.threshold && q.Amount > 0
-}
-
 // askExpiring answers from the keys' own ends. A key that a rotation retires is not
 // meant: its end is wanted.
 func (s *Alerts) askExpiring(ctx context.Context, w alertWatch, now time.Time) (out []finding, known bool, err error) {
@@ -267,19 +227,4 @@ func (s *Alerts) askRevoked(ctx context.Context, w alertWatch, now time.Time) (o
 		return nil
 	})
 	return out, err == nil, err
-}
-
-func (s *Alerts) askLedger(ctx context.Context) ([]finding, bool, error) {
-	if s.c.Ledger == nil {
-		return nil, false, nil
-	}
-	list, err := s.c.Ledger.LedgerTroubles(ctx)
-	if err != nil {
-		return nil, false, fmt.Errorf("read the ledger's troubles: %w", err)
-	}
-	out := make([]finding, len(list))
-	for i, t := range list {
-		out[i] = finding{object: t.Object, name: t.Name, value: t.Events, words: t.Words}
-	}
-	return out, true, nil
 }

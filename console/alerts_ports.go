@@ -17,43 +17,17 @@ type Notifier interface {
 	CanMail() bool
 }
 
-// AlertQuota is how far a tenant is in the present period of its quota.
-type AlertQuota struct {
-	TenantID string
-	Name     string
-	Used     int64
-	Amount   int64 // 0: nothing is allowed
-	EndsAt   time.Time
-	RunsOut  time.Time // by the forecast; zero when it does not, or nobody knows
+// AlertQuotas tells how quotas stand; *Quotas does. An error says that nobody knows
+// now: alerts stay as they are then.
+type AlertQuotas interface {
+	MostUsed(ctx context.Context, limit int) ([]QuotaStanding, error)
+	Standings(ctx context.Context, tenantIDs []string) (map[string]QuotaStanding, error)
+	Forecast(ctx context.Context, actor Actor, tenantID string) (QuotaForecast, error)
 }
 
-// percent is the share that is used, rounded down.
-func (q AlertQuota) percent() int64 {
-	if q.Amount <= 0 {
-		return 100
-	}
-	return int64(float64(q.Used) / float64(q.Amount) * 100)
-}
-
-// AlertQuotaFacts tells how quotas stand, by the ledger.
-type AlertQuotaFacts interface {
-	// AlertQuotas lists tenants that have a quota. Its error says that nobody knows
-	// now; alerts stay as they are then.
-	AlertQuotas(ctx context.Context) ([]AlertQuota, error)
-}
-
-// AlertLedgerFacts tells what is wrong with the ledger.
-type AlertLedgerFacts interface {
-	// LedgerTroubles lists what is missing or was set aside, by replica.
-	LedgerTroubles(ctx context.Context) ([]LedgerTrouble, error)
-}
-
-// LedgerTrouble is something that is missing from the ledger.
-type LedgerTrouble struct {
-	Object string // id of the replica, or what stands for it
-	Name   string
-	Events int64
-	Words  string
+// AlertLedger tells how complete the ledger is; *Ledger does.
+type AlertLedger interface {
+	Standing(ctx context.Context) (LedgerStanding, error)
 }
 
 // AlertRows keeps alerts and what belongs to them.

@@ -16,8 +16,8 @@ type AlertConfig struct {
 	Live     *usage.Live
 	Notifier Notifier // nil: nothing is sent, and channels cannot be made
 	// Quotas and Ledger may be nil: what they would tell is unknown then.
-	Quotas AlertQuotaFacts
-	Ledger AlertLedgerFacts
+	Quotas AlertQuotas
+	Ledger AlertLedger
 	// PublicURL is the console's origin, for links in messages; "" leaves them out.
 	PublicURL string
 }
@@ -28,15 +28,10 @@ type Alerts struct {
 	d Deps
 	c AlertConfig
 
-	mu     sync.Mutex           // of what evaluation remembers
-	since  map[place]time.Time  // since when something is so without a break
-	gone   map[string]time.Time // since when an open alert's object is found no more
-	found  map[string]cachedFacts
-	quotas struct {
-		at    time.Time
-		list  []AlertQuota
-		known bool
-	}
+	mu    sync.Mutex           // of what evaluation remembers
+	since map[place]time.Time  // since when something is so without a break
+	gone  map[string]time.Time // since when an open alert's object is found no more
+	found map[string]cachedFacts
 
 	pacing sync.Mutex
 	paces  map[string]time.Time // of channels: when the last repeat that was planned goes out
