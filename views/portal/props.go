@@ -257,17 +257,6 @@ type AsksProps struct {
 	CanAsk bool
 }
 
-// AlertRow is a mark.
-type AlertRow struct{ ID, Text, Now string }
-
-// AlertsProps are the tenant's own marks.
-type AlertsProps struct {
-	Frame     Frame
-	Form      *form.Form
-	Rows      []AlertRow
-	CanManage bool
-}
-
 // TryProps tells what a call would cost.
 type TryProps struct {
 	Frame  Frame

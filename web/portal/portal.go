@@ -31,6 +31,7 @@ type Deps struct {
 	Members     *console.Members
 	Sessions    *console.MemberSessions
 	Asks        *console.Asks
+	Alerts      *console.Alerts
 	Overrides   *console.Overrides
 	Rotations   *console.Rotations
 	Fleet       *console.Fleet
@@ -51,7 +52,7 @@ type Deps struct {
 func (d Deps) problems() error {
 	var errs []error
 	for what, there := range map[string]bool{
-		"Portal": d.Portal != nil, "Members": d.Members != nil, "Sessions": d.Sessions != nil, "Asks": d.Asks != nil, "Overrides": d.Overrides != nil,
+		"Portal": d.Portal != nil, "Members": d.Members != nil, "Sessions": d.Sessions != nil, "Asks": d.Asks != nil, "Alerts": d.Alerts != nil, "Overrides": d.Overrides != nil,
 		"Rotations": d.Rotations != nil, "Fleet": d.Fleet != nil, "Activity": d.Activity != nil, "Idempotency": d.Idempotency != nil,
 		"InForce": d.InForce != nil, "StatusOf": d.StatusOf != nil, "RequestID": d.RequestID != nil, "Log": d.Log != nil, "Now": d.Now != nil, "PublicURL": d.PublicURL != nil,
 	} {
@@ -212,6 +213,10 @@ func (s *Server) writes(r chi.Router) {
 	people("/asks", s.ask)
 	people("/alerts", s.alertAdd)
 	people("/alerts/{alert}/remove", s.alertRemove)
+	people("/alerts/channels", s.channelAdd)
+	people("/alerts/channels/{channel}/test", s.channelTest)
+	people("/alerts/channels/{channel}/rotate", s.channelRotate)
+	people("/alerts/channels/{channel}/remove", s.channelRemove)
 }
 
 func absent(http.ResponseWriter, *http.Request, *visit) error {
