@@ -113,8 +113,8 @@ func (q *UsageQuery) problems() *problems {
 			p.add("group", "Keys of all tenants are told for two days at most. Name a tenant, or choose a shorter range.")
 		}
 	case GroupPlan:
-		if narrow {
-			p.add("group", "Plans cannot be told by route, key or outcome.")
+		if narrow || q.Step == StepMinute {
+			p.add("group", "Plans cannot be told by route, key, outcome or minutes.")
 		}
 	case GroupGateway:
 		if q.TenantID != "" || q.KID != "" || q.Plan != "" || q.Step == StepMinute {

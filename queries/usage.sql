@@ -29,7 +29,7 @@ SELECT * FROM usage_gaps WHERE run = ANY(@runs::integer[]) AND missing > 0 ORDER
 INSERT INTO usage_gaps (run, first_seq, last_seq, missing, after_at, noted_at) VALUES (@run, @first_seq, @last_seq, @missing, @after_at, @now) RETURNING id;
 
 -- name: FillUsageGap :exec
-UPDATE usage_gaps SET missing = @missing, filled = @filled, filled_at = CASE WHEN @missing = 0 THEN @now::timestamptz END WHERE id = @id;
+UPDATE usage_gaps SET missing = @missing::bigint, filled = @filled, filled_at = CASE WHEN @missing::bigint = 0 THEN @now::timestamptz END WHERE id = @id;
 
 -- name: ListStaleUsageGaps :many
 -- Boots that wait for numbers which nobody has told for long.

@@ -338,7 +338,7 @@ func (q *Queries) DropUsageMonth(ctx context.Context, month string) (bool, error
 }
 
 const fillUsageGap = `-- name: FillUsageGap :exec
-UPDATE usage_gaps SET missing = $1, filled = $2, filled_at = CASE WHEN $1 = 0 THEN $3::timestamptz END WHERE id = $4
+UPDATE usage_gaps SET missing = $1::bigint, filled = $2, filled_at = CASE WHEN $1::bigint = 0 THEN $3::timestamptz END WHERE id = $4
 `
 
 type FillUsageGapParams struct {
