@@ -84,6 +84,11 @@ func used(t *testing.T, dsn, tenantID, c string) {
 	kid := strings.Repeat(c, 11) + "0"
 	run(t, conn, "INSERT INTO key_use (kid, tenant_id, first_used_at, last_used_at) VALUES ($1, $2, now(), now())", kid, tenantID)
 	run(t, conn, "INSERT INTO key_sources (kid, tenant_id, network, agent, first_seen, last_seen, requests, limited, refused) VALUES ($1, $2, '192.0.2.0/24', 'a', now(), now(), 1, 0, 0)", kid, tenantID)
+	run(t, conn, `INSERT INTO quota_grants (id, tenant_id, period_start, units, reason, author_id, author, created_at)
+		VALUES ('gra_' || repeat($1, 16), $2, 'epoch', 1, 'r', 'opr', 'Ann', now())`, c, tenantID)
+	run(t, conn, `INSERT INTO quota_standings (tenant_id, plan, period, period_start, time_zone, counts, over, amount, most, granted, ledger_units, compared_at, complete)
+		VALUES ($1, 'free', 'lifetime', 'epoch', 'UTC', 'cost', 'block', 1, 0, 0, 1, now(), true)`, tenantID)
+	run(t, conn, "INSERT INTO quota_crossings (tenant_id, period_start, percent, units, amount, crossed_at) VALUES ($1, 'epoch', 50, 1, 1, now())", tenantID)
 }
 
 func connect(t *testing.T, dsn string) *pgx.Conn {
