@@ -51,7 +51,8 @@ func (l *Rung) levelSaid() string {
 // versions, no counters of others.
 func (e *explaining) forCustomer(l *Rung) string {
 	a := e.out.Answer
-	first := "Some of your requests" + e.where() + " are being refused because "
+	where := e.whereTold()
+	first := "Some of your requests" + where + " are being refused because "
 	wait := ""
 	if a != nil && !a.Allowed && a.RetryAfter > 0 {
 		wait = " The next one will be accepted in about " + spanSaid(a.RetryAfter) + "."
@@ -62,25 +63,33 @@ func (e *explaining) forCustomer(l *Rung) string {
 	const advice = " Each refusal says in its Retry-After header how long to wait; requests that come sooner are refused again."
 	switch {
 	case l.Per == string(policy.PerGlobal):
-		return "Some requests" + e.where() + " are being refused because there is more traffic than usual at the moment. It does not depend on how many you send." + advice
+		return "Some requests" + where + " are being refused because there is more traffic than usual at the moment. It does not depend on how many you send." + advice
 	case l.Blocked:
-		return "Requests" + e.where() + " are not admitted at the moment. Waiting does not help; please get in touch with us about it."
+		return "Requests" + where + " are not admitted at the moment. Waiting does not help; please get in touch with us about it."
 	case a != nil && a.Reason == string(limiter.ReasonCostExceedsBurst):
-		return "A single request" + e.where() + " asks for more than can be admitted at once. Waiting does not help; asking for less in one request does."
+		return "A single request" + where + " asks for more than can be admitted at once. Waiting does not help; asking for less in one request does."
 	case l.Kind == string(LimitConcurrency):
 		return first + fmt.Sprintf("more than %d of them run at the same time. Please start the next one when one has ended.", l.Limit)
 	case l.Kind == string(LimitQuota):
 		return first + "the amount that your plan includes for this period is used up." + wait
 	}
-	return first + "you send more than is agreed (" + plainRate(l) + ")." + wait + advice
+	return first + "you send more than is agreed" + plainRate(l) + "." + wait + advice
+}
+
+// whereTold is the route as the customer knows it: never by a name of ours.
+func (e *explaining) whereTold() string {
+	if where := e.where(); !strings.Contains(where, " route") {
+		return where
+	}
+	return ""
 }
 
 // plainRate is a rate in words for somebody who knows nothing of buckets.
 func plainRate(l *Rung) string {
 	if l.Window <= 0 || l.Limit <= 0 {
-		return l.Text
+		return ""
 	}
-	return fmt.Sprintf("%d a %s, and %d at once", l.Limit, windowSaid(l.Window), l.Burst)
+	return fmt.Sprintf(" (%d a %s, and %d at once)", l.Limit, windowSaid(l.Window), l.Burst)
 }
 
 // act lists what is safe to do.
