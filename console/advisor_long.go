@@ -67,7 +67,7 @@ func (s *Advisor) Long(ctx context.Context, actor Actor, from UsageSource, id, p
 	out.Exact = l.Rate.Period == time.Hour
 	out.To = s.d.now().Truncate(time.Hour)
 	out.From, out.At = out.To.Add(-time.Duration(days)*24*time.Hour), s.d.now()
-	sums, err := s.hours(ctx, actor, from, l, plan, routes, &out)
+	sums, err := s.hours(ctx, actor, from, l, routes, &out)
 	if err != nil {
 		return out, err
 	}
@@ -76,10 +76,10 @@ func (s *Advisor) Long(ctx context.Context, actor Actor, from UsageSource, id, p
 
 // hours are what each tenant asked for hour by hour. Refused requests count one each:
 // the ledger does not know what they would have cost.
-func (s *Advisor) hours(ctx context.Context, actor Actor, from UsageSource, l *policy.CompiledLimit, plan string, routes []string, out *LongAdvice) (map[string][]int64, error) {
+func (s *Advisor) hours(ctx context.Context, actor Actor, from UsageSource, l *policy.CompiledLimit, routes []string, out *LongAdvice) (map[string][]int64, error) {
 	sums := map[string][]int64{}
 	for _, route := range routes {
-		q := UsageQuery{From: out.From, To: out.To, Step: StepHour, Group: GroupTenant, Top: longTenants, By: ByRequests, Route: route, Plan: plan}
+		q := UsageQuery{From: out.From, To: out.To, Step: StepHour, Group: GroupTenant, Top: longTenants, By: ByRequests, Route: route}
 		r, err := from.Report(ctx, actor, q)
 		if err != nil {
 			return nil, err
@@ -137,10 +137,13 @@ func (s *Advisor) longUse(ctx context.Context, have *law, l *policy.CompiledLimi
 				counts[sum]++
 			}
 		}
-		if t == nil || len(counts) == 0 {
+		if t == nil || len(counts) == 0 || l.Source == "plan "+out.Plan && t.plan != out.Plan {
 			continue
 		}
 		n := t.of(l, out.At)
+		if n.unlimited {
+			continue
+		}
 		out.Tenants = append(out.Tenants, TenantUse{Tenant: id, Name: names[id], Asked: percentilesOf(counts),
 			Allowed: perWindow(n.numbers, time.Hour), Burst: n.numbers.Burst, Own: n.own})
 	}

@@ -375,3 +375,53 @@ func TestAdvisor_TriesOtherNumbersOnTheGatewaysEngine(t *testing.T) {
 		t.Errorf("a viewer: %v", err)
 	}
 }
+
+// summed is a ledger of one route.
+type summed struct {
+	t     *testing.T
+	route string
+	lines []console.UsageLine
+}
+
+func (s summed) Report(_ context.Context, _ console.Actor, q console.UsageQuery) (console.UsageReport, error) {
+	if q.Step != console.StepHour || q.Group != console.GroupTenant || q.Route != s.route || q.Plan != "" || q.To.Sub(q.From) != 48*time.Hour {
+		s.t.Errorf("asked for %+v", q)
+	}
+	return console.UsageReport{From: q.From, To: q.To, Steps: make([]console.UsageSums, 3), Groups: s.lines, RestCount: 4, Through: q.To}, nil
+}
+
+func TestAdvisor_LongerTimesComeFromTheLedgersHours(t *testing.T) {
+	t.Parallel()
+	a := newAdvised(t)
+	acme := a.tenant(t, "Acme")
+	gamma, err := a.tenants.Create(a.ctx, owner, console.NewTenant{Name: "Gamma", Plan: "pro"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	hours := []console.UsageSums{{Admitted: 1000, Cost: 5000, Refused: 200, Interrupted: 3, InterruptedCost: 15}, {}, {Admitted: 10, Cost: 50}}
+	from := summed{t, "everything", []console.UsageLine{{Key: acme.ID, Steps: hours}, {Key: gamma.ID, Steps: hours}, {Key: "", Steps: hours}}}
+	l, err := a.advisor.Long(a.ctx, owner, from, "plan.requests", "free", 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// 60 a minute are 3 600 an hour; it counts requests; pro's tenants have another limit.
+	want := console.TenantUse{Tenant: acme.ID, Name: "Acme", Asked: console.Percentiles{P50: 10, P90: 1203, P99: 1203, Max: 1203, Windows: 2}, Allowed: 3600, Burst: 60}
+	if len(l.Tenants) != 1 || l.Tenants[0] != want || l.Exact || l.LeftOut != 4 || l.Window != time.Hour {
+		t.Errorf("%+v, want %+v", l, want)
+	}
+	l, err = a.advisor.Long(a.ctx, owner, from, "route:everything.all", "", 2)
+	if err != nil || len(l.Tenants) != 2 || l.Tenants[0].Asked.Max != 5215 || l.Tenants[0].Allowed != 6000 {
+		t.Errorf("%+v, %v", l, err)
+	}
+	for _, bad := range []struct {
+		id, plan string
+		days     int
+	}{{"plan.requests", "gold", 2}, {"plan.requests", "free", 0}, {"plan.requests", "free", 32}, {"nothing", "", 2}} {
+		if _, err := a.advisor.Long(a.ctx, owner, from, bad.id, bad.plan, bad.days); console.CodeOf(err) != console.CodeInvalid {
+			t.Errorf("%+v: %v", bad, err)
+		}
+	}
+	if _, err := a.advisor.Long(a.ctx, console.Actor{Role: console.RoleTenantAdmin, TenantID: acme.ID}, from, "plan.requests", "free", 2); console.CodeOf(err) != console.CodeForbidden {
+		t.Errorf("a tenant's member: %v", err)
+	}
+}

@@ -66,6 +66,7 @@ type AdvisorLimitProps struct {
 	Rungs   []AdviceRungRow
 	Tenants []TenantUseRow
 	Long    *LongUse
+	LongURL string // leads to Long; "" where there is none or it is shown
 	Form    *form.Form
 	CanTry  bool
 	DraftTo string // where the number is changed

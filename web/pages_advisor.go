@@ -2,6 +2,7 @@ package web
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"net/http"
@@ -181,7 +182,44 @@ func (s *Server) renderAdvisorLimit(w http.ResponseWriter, r *http.Request, stat
 	for _, u := range l.Tenants {
 		p.Tenants = append(p.Tenants, tenantUseRow(u))
 	}
+	if l.Per == string(policy.PerTenant) {
+		p.LongURL = p.Row.URL + "&long=1"
+		if r.URL.Query().Get("long") != "" {
+			p.LongURL, p.Long = "", s.longUse(r, l.ID, l.Plan)
+		}
+	}
 	return s.render(w, r, status, views.AdvisorLimit(p))
+}
+
+// longUse is what the ledger says of a limit over days. Its troubles are told in its
+// place: the rest of the page stands without it.
+func (s *Server) longUse(r *http.Request, id, plan string) *views.LongUse {
+	a, err := s.Advisor.Long(r.Context(), actor(r), s.Ledger, id, plan, longRange)
+	if err != nil {
+		if e, ok := errors.AsType[*console.Error](err); ok && len(e.Fields) > 0 {
+			return &views.LongUse{Problem: e.Fields[0].Message}
+		}
+		s.Log.WarnContext(r.Context(), "long use of a limit", "request_id", requestID(r.Context()), "error", err)
+		return &views.LongUse{Problem: publicText(err)}
+	}
+	through := ui.Unknown
+	if !a.Through.IsZero() {
+		through = a.Through.UTC().Format("2 Jan 15:04:05 UTC")
+	}
+	p := &views.LongUse{Source: fmt.Sprintf("ledger, sums of hours, %s to %s UTC, complete through %s", a.From.UTC().Format("2 Jan"), a.To.UTC().Format("2 Jan 15:04"), through)}
+	p.Note = "By hours in which a tenant asked for anything. Refused requests count one token each: the ledger does not know their cost."
+	if !a.Exact {
+		p.Note += " The limit's own window is another one than an hour, and an hour hides what went on within it: the fullest window had at least the hour's mean, and how much more is not known."
+	}
+	if a.LeftOut > 0 {
+		p.Note += fmt.Sprintf(" %s tenants with the fewest requests are left out.", ui.Int(int64(a.LeftOut)))
+	}
+	for _, u := range a.Tenants[:min(len(a.Tenants), 50)] {
+		row := tenantUseRow(u)
+		row.Refused = "–"
+		p.Tenants = append(p.Tenants, row)
+	}
+	return p
 }
 
 func adviceStats(l *console.LimitAdvice) []ui.StatProps {

@@ -66,6 +66,7 @@ func TestAdvisor_TellsHowFullLimitsAreAndWhatOthersWouldRefuse(t *testing.T) {
 	if strings.Contains(limit.Text, "Try it") {
 		t.Error("a viewer is offered what only editors may")
 	}
+	wants(t, viewer.Get("/advisor/limit?id=plan.requests&plan=free&long=1"), http.StatusOK, "Over the last 30 days, by the hour", "The ledger has nothing")
 	wants(t, viewer.Get("/advisor/limit?id=plan.nothing"), http.StatusNotFound, "says nothing of a limit")
 }
 
