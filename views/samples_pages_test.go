@@ -15,7 +15,7 @@ import (
 func pages() map[string]templ.Component {
 	all := make(map[string]templ.Component)
 	for _, some := range []map[string]templ.Component{
-		overviewPages(), tenantPages(), keyPages(), rotationPages(), overridePages(), leakPages(), bulkPages(), gatewayPages(), usagePages(), advisorPages(),
+		overviewPages(), tenantPages(), keyPages(), rotationPages(), overridePages(), leakPages(), alertPages(), bulkPages(), gatewayPages(), usagePages(), explainPages(), advisorPages(),
 	} {
 		maps.Copy(all, some)
 	}
@@ -78,7 +78,7 @@ func tenantPages() map[string]templ.Component {
 		"tenant-broken":     summary(missing, "", nil, emptyUsage),
 		"tenant-overrides":  views.TenantOverrides(views.TenantOverridesProps{Head: head("overrides", "active", "Acme Analytics", good), Live: ownOverrides(), Ended: endedOverrides()}),
 		"tenant-own-none":   views.TenantOverrides(views.TenantOverridesProps{Head: head("overrides", "active", "Acme Analytics", good)}),
-		"tenant-usage":      views.TenantUsage(views.TenantUsageProps{Head: head("usage", "active", "Acme Analytics", good), Usage: usageLive(true)}),
+		"tenant-usage":      views.TenantUsage(views.TenantUsageProps{Record: usageRecord("Acme"), Head: head("usage", "active", "Acme Analytics", good), Usage: usageLive(true)}),
 		"tenant-keys":       views.TenantKeys(views.TenantKeysProps{Head: head("keys", "active", "Acme Analytics", good), Credentials: []views.CredentialBlock{block}, NewURL: ui.TenantURL("ten_a", "keys") + "/new"}),
 		"tenant-keys-empty": views.TenantKeys(views.TenantKeysProps{Head: head("keys", "active", "Acme Analytics", good), NewURL: ui.TenantURL("ten_a", "keys") + "/new"}),
 		"tenant-audit":      views.TenantAudit(views.TenantAuditProps{Head: head("audit", "active", "Acme Analytics", good), Rows: []views.EventRow{{Seq: "7", At: at("11:00:00"), Actor: hostile, Via: "api", Text: "Tenant changed", Object: "ten_a", Detail: hostile, Reason: hostile}}}),

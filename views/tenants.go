@@ -137,8 +137,9 @@ type UsageLimit struct{ ID, Refused string }
 
 // TenantUsageProps is a tenant's usage tab.
 type TenantUsageProps struct {
-	Head  TenantHeadProps
-	Usage UsageLiveProps
+	Head   TenantHeadProps
+	Usage  UsageLiveProps
+	Record UsageRecord // by the ledger
 }
 
 // TenantAuditProps is a tenant's audit tab.

@@ -81,7 +81,7 @@ func TestAccess_EveryCellOfTheMatrix(t *testing.T) {
 	}
 	fill := strings.NewReplacer("{tenant}", "ten_aaaaaaaaaaaaaaaa", "{draft}", "drf_aaaaaaaaaaaaaaaa", "{version}", "77", "{rotation}", "rot_aaaaaaaaaaaaaaaa",
 		"{credential}", "crd_aaaaaaaaaaaaaaaa", "{kid}", "0123456789AB", "{override}", "ovr_aaaaaaaaaaaaaaaa", "{case}", "lek_aaaaaaaaaaaaaaaa", "{job}", "blk_aaaaaaaaaaaaaaaa", "{rule}", "alr_aaaaaaaaaaaaaaaa", "{channel}", "chn_aaaaaaaaaaaaaaaa", "{silence}", "sil_aaaaaaaaaaaaaaaa", "{delivery}", "dlv_aaaaaaaaaaaaaaaa",
-		"{change}", "77", "{act}", "revoke", "*", "x")
+		"{change}", "77", "{held}", "77", "{period}", "per_aaaaaaaaaaaaaaaa", "{act}", "revoke", "*", "x")
 	for route, permission := range access(t, w) {
 		method, pattern, _ := strings.Cut(route, " ")
 		path := fill.Replace(pattern)

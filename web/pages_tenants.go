@@ -255,7 +255,11 @@ func (s *Server) tenantUsagePage(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return s.render(w, r, http.StatusOK, views.TenantUsage(views.TenantUsageProps{Head: head, Usage: s.tenantUsage(r, t.ID, in, true)}))
+	record, err := s.usageRecord(r, &t)
+	if err != nil {
+		return err
+	}
+	return s.render(w, r, recordStatus(record), views.TenantUsage(views.TenantUsageProps{Head: head, Usage: s.tenantUsage(r, t.ID, in, true), Record: record}))
 }
 
 // tenantLive is the part of a tenant's page that moves. An unknown tenant is 404.

@@ -58,6 +58,10 @@ func (s *Server) usageRecord(r *http.Request, tenant *console.Tenant) (views.Usa
 		return p, nil
 	}
 	a, err := s.answer(ctx, actor(r), q)
+	if status := s.take(q.form, err); status != 0 {
+		p.Filter.Problems, p.Empty = q.form.Errors, "The question cannot be answered as it stands: see the marked fields. "+q.form.Message
+		return p, nil
+	}
 	if err != nil {
 		return p, err
 	}

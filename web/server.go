@@ -60,6 +60,7 @@ type Deps struct {
 
 	// Ledger is the record of what was used.
 	Ledger *console.Ledger
+	Quotas *console.Quotas
 
 	// Leaks finds and contains keys that got out. LeakToken lets scanners report
 	// them by the API, "" lets none; LeakPartner takes signed reports, nil: there is

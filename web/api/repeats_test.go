@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/headgate/headgate/console"
 )
@@ -29,18 +30,20 @@ func TestAPI_A18_RepeatUnderOneKeyHasNoSecondEffect(t *testing.T) {
 		secret            []string // where it is in the answer
 		list              string   // that shows what was made
 	}{
-		"create-tenant":       {"/api/v1/tenants", `{"name":"A","plan":"free"}`, `{"name":"B","plan":"free"}`, 201, nil, "/api/v1/tenants"},
-		"create-credential":   {of + "/credentials", `{"name":"a","environment":"live"}`, `{"name":"b","environment":"live"}`, 201, []string{"key"}, of + "/credentials"},
-		"start-rotation":      {"/api/v1/credentials/" + rotated + "/rotations", `{"overlap":"24h","reason":"r"}`, `{"overlap":"25h","reason":"r"}`, 201, []string{"key"}, "/api/v1/rotations"},
-		"contain-key-version": {"/api/v1/key-versions/" + leaked + "/contain", `{"replace":true,"note":"n"}`, `{"replace":true,"note":"m"}`, 200, []string{"key"}, "/api/v1/leaks"},
-		"boost-limit":         {of + "/boosts", `{"limit":"plan.requests","factor":2,"for":"1h","reason":"r"}`, `{"limit":"plan.requests","factor":3,"for":"1h","reason":"r"}`, 201, nil, "/api/v1/overrides?state=all"},
-		"invite-member":       {of + "/members", `{"email":"a@a.example","role":"tenant-admin"}`, `{"email":"b@a.example","role":"tenant-admin"}`, 201, []string{"url"}, of + "/members"},
-		"create-sign-in-link": {of + "/sign-in-links", `{"external_user":"u","role":"tenant-viewer"}`, `{"external_user":"v","role":"tenant-viewer"}`, 201, []string{"url"}, of + "/members"},
-		"create-draft":        {"/api/v1/policy/drafts", `{"name":"a"}`, `{"name":"b"}`, 201, nil, "/api/v1/policy/drafts"},
-		"publish-policy":      {"/api/v1/policy/publish", tighter, looser, 200, nil, "/api/v1/policy/versions"},
-		"rollback-policy":     {"/api/v1/policy/versions/1/rollback", `{"note":"a"}`, `{"note":"b"}`, 200, nil, "/api/v1/policy/versions"},
+		"create-tenant":        {"/api/v1/tenants", `{"name":"A","plan":"free"}`, `{"name":"B","plan":"free"}`, 201, nil, "/api/v1/tenants"},
+		"create-credential":    {of + "/credentials", `{"name":"a","environment":"live"}`, `{"name":"b","environment":"live"}`, 201, []string{"key"}, of + "/credentials"},
+		"start-rotation":       {"/api/v1/credentials/" + rotated + "/rotations", `{"overlap":"24h","reason":"r"}`, `{"overlap":"25h","reason":"r"}`, 201, []string{"key"}, "/api/v1/rotations"},
+		"contain-key-version":  {"/api/v1/key-versions/" + leaked + "/contain", `{"replace":true,"note":"n"}`, `{"replace":true,"note":"m"}`, 200, []string{"key"}, "/api/v1/leaks"},
+		"boost-limit":          {of + "/boosts", `{"limit":"plan.requests","factor":2,"for":"1h","reason":"r"}`, `{"limit":"plan.requests","factor":3,"for":"1h","reason":"r"}`, 201, nil, "/api/v1/overrides?state=all"},
+		"invite-member":        {of + "/members", `{"email":"a@a.example","role":"tenant-admin"}`, `{"email":"b@a.example","role":"tenant-admin"}`, 201, []string{"url"}, of + "/members"},
+		"create-sign-in-link":  {of + "/sign-in-links", `{"external_user":"u","role":"tenant-viewer"}`, `{"external_user":"v","role":"tenant-viewer"}`, 201, []string{"url"}, of + "/members"},
+		"create-draft":         {"/api/v1/policy/drafts", `{"name":"a"}`, `{"name":"b"}`, 201, nil, "/api/v1/policy/drafts"},
+		"create-alert-channel": {"/api/v1/alert-channels", `{"name":"a","kind":"webhook","target":"https://hooks.example/a","enabled":true}`, `{"name":"b","kind":"webhook","target":"https://hooks.example/a","enabled":true}`, 201, []string{"secret"}, "/api/v1/alert-channels"},
+		"correct-usage":        {"/api/v1/usage/corrections", `{"tenant":"` + tenant + `","at":"` + time.Now().UTC().Format(time.RFC3339) + `","cost":5,"reason":"r"}`, `{"tenant":"` + tenant + `","at":"` + time.Now().UTC().Format(time.RFC3339) + `","cost":6,"reason":"r"}`, 201, nil, "/api/v1/usage/events?format=json"},
+		"publish-policy":       {"/api/v1/policy/publish", tighter, looser, 200, nil, "/api/v1/policy/versions"},
+		"rollback-policy":      {"/api/v1/policy/versions/1/rollback", `{"note":"a"}`, `{"note":"b"}`, 200, nil, "/api/v1/policy/versions"},
 	}
-	order := []string{"create-tenant", "create-credential", "start-rotation", "contain-key-version", "boost-limit", "invite-member", "create-sign-in-link", "create-draft", "publish-policy", "rollback-policy"}
+	order := []string{"create-tenant", "create-credential", "start-rotation", "contain-key-version", "boost-limit", "invite-member", "create-sign-in-link", "create-draft", "create-alert-channel", "correct-usage", "publish-policy", "rollback-policy"}
 	all, _ := operations(t)
 	for id, o := range all {
 		takes := false

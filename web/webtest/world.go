@@ -42,8 +42,9 @@ type World struct {
 	Decisions *Decisions
 	Probe     *Probe
 	KeyUse    *KeyUse
-	State     *State // of the limiter
-	Notes     *Notes // what alerts would have sent
+	Usage     *UsageFeed // through which the ledger hears of usage
+	State     *State     // of the limiter
+	Notes     *Notes     // what alerts would have sent
 	Operators map[console.Role]console.Operator
 	Tokens    map[console.Role]string
 	Log       *Buffer
@@ -104,6 +105,9 @@ func On(t testing.TB, dsn string, options ...db.Option) *World {
 	d := console.Deps{Store: store, Feed: w.Feed, Signer: ed25519.NewKeyFromSeed(make([]byte, 32)), Deployment: "test", Now: w.Now, Log: log}
 	relay := console.NewRelay(d, store)
 	d.Nudge = relay.Nudge
+	w.Usage = &UsageFeed{Feed: w.Feed}
+	heard := d
+	heard.Feed = w.Usage
 	activity, operators := console.NewActivity(d), console.NewOperators(d)
 	d.KeyUse = w.KeyUse
 	d.Prover, d.Decisions, d.Traffic, d.Passwords = replay.Engine{}, w.Decisions, activity.Live(), operators
@@ -116,7 +120,7 @@ func On(t testing.TB, dsn string, options ...db.Option) *World {
 	running.Go(func() { _ = bulk.Run(ctx) })
 	running.Go(func() { _ = policies.RunTrials(ctx) })
 	t.Cleanup(func() { cancel(); running.Wait(); store.Close() })
-	capacities := console.NewCapacities(d)
+	capacities, ledger := console.NewCapacities(d), console.NewLedger(heard, console.UsageRetention{})
 	w.Web = web.Deps{Tenants: console.NewTenants(d), Keys: console.NewKeys(d), Rotations: console.NewRotations(d),
 		Policies: policies, Rollouts: rollouts, Effects: console.NewEffects(d, fleet, activity.Live()), Fleet: fleet, Operators: operators, Audit: console.NewAudit(d),
 		Activity: activity, Sessions: console.NewSessions(d), Idempotency: console.NewIdempotency(d),
@@ -124,7 +128,7 @@ func On(t testing.TB, dsn string, options ...db.Option) *World {
 		Members: console.NewMembers(d), MemberSessions: console.NewMemberSessions(d), Asks: console.NewAsks(d, console.NewOverrides(d)), Portal: console.NewPortal(d, store),
 		Explain: console.NewExplainer(d, fleet, activity.Live(), w.Probe),
 		Advisor: console.NewAdvisor(d, policies, capacities), Capacities: capacities,
-		Ledger: console.NewLedger(d, console.UsageRetention{}), Overrides: console.NewOverrides(d), Lockouts: console.NewLockouts(d, fleet, w.State), KeyUse: d.KeyUse, Leaks: console.NewLeaks(d, console.LeakRules{}),
+		Ledger: ledger, Quotas: console.NewQuotas(d, ledger), Overrides: console.NewOverrides(d), Lockouts: console.NewLockouts(d, fleet, w.State), KeyUse: d.KeyUse, Leaks: console.NewLeaks(d, console.LeakRules{}),
 		Alerts: console.NewAlerts(d, console.AlertConfig{Fleet: fleet, Live: activity.Live(), Notifier: w.Notes, PublicURL: Origin}),
 		Log:    log, Now: w.Now, Environment: "test", Deployment: "test", PublicURL: Origin, SecureCookies: true}
 	w.Handler, err = web.New(w.Web)
