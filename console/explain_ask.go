@@ -48,6 +48,12 @@ func (e *explaining) gateways() {
 func (e *explaining) traffic() {
 	t, live := &e.out.Traffic, e.s.live
 	t.AskedAt = e.q.At
+	for _, v := range t.versionsSeen { // the newest first
+		if t.AskedAt != nil && !v.CreatedAt.After(*t.AskedAt) {
+			t.ThenVersion = v.Number
+			break
+		}
+	}
 	if live == nil || e.out.Tenant == nil {
 		return
 	}
@@ -90,12 +96,6 @@ func (e *explaining) then(hour []usage.Point) {
 				t.Then = &Share{}
 			}
 			t.Then.Requests, t.Then.Refused = t.Then.Requests+p.Admitted+p.Refused, t.Then.Refused+p.Refused
-		}
-	}
-	for _, v := range t.versionsSeen { // the newest first
-		if !v.CreatedAt.After(*t.AskedAt) {
-			t.ThenVersion = v.Number
-			break
 		}
 	}
 }

@@ -167,13 +167,10 @@ func explainTraffic(now time.Time, e console.Explanation) (rows []views.Labelled
 	t := e.Traffic
 	if !t.Known || e.Tenant == nil {
 		add("Requests", "%s", ui.Unknown+": live counts are kept for tenants, and gateways have to report them")
-		return rows, ""
+		return append(rows, explainThen(t)...), ""
 	}
-	share := func(s console.Share) string {
-		return ui.Int(s.Requests) + " requests, " + ui.Int(s.Refused) + " refused"
-	}
-	add("Last minute", "%s", share(t.LastMinute))
-	add("Last hour", "%s", share(t.LastHour))
+	add("Last minute", "%s", shareSaid(t.LastMinute))
+	add("Last hour", "%s", shareSaid(t.LastHour))
 	if !t.LastRefused.IsZero() {
 		add("Last refused", "%s (± 5 s)", ui.Ago(now, t.LastRefused))
 	}
@@ -183,17 +180,26 @@ func explainTraffic(now time.Time, e console.Explanation) (rows []views.Labelled
 	for _, r := range t.ByRoute {
 		add("Refused on "+routeWord(r.Route), "%s in the last hour", ui.Int(r.Refused))
 	}
-	if t.AskedAt != nil {
-		then := ui.Unknown + ": live counts go back an hour"
-		if t.Then != nil {
-			then = share(*t.Then)
-		}
-		if t.ThenVersion != 0 {
-			then += fmt.Sprintf(", under v%d", t.ThenVersion)
-		}
-		add("In the minute of "+t.AskedAt.UTC().Format("15:04")+" UTC", "%s", then)
+	return append(rows, explainThen(t)...), "live counts, as of " + ui.Ago(now, t.AsOf)
+}
+
+// explainThen is what is known of the moment that was asked about.
+func explainThen(t console.ExplainTraffic) []views.LabelledText {
+	if t.AskedAt == nil {
+		return nil
 	}
-	return rows, "live counts, as of " + ui.Ago(now, t.AsOf)
+	then := ui.Unknown + ": live counts go back an hour"
+	if t.Then != nil {
+		then = shareSaid(*t.Then)
+	}
+	if t.ThenVersion != 0 {
+		then += fmt.Sprintf(", under v%d", t.ThenVersion)
+	}
+	return []views.LabelledText{{Label: "In the minute of " + t.AskedAt.UTC().Format("15:04") + " UTC", Text: then}}
+}
+
+func shareSaid(s console.Share) string {
+	return ui.Int(s.Requests) + " requests, " + ui.Int(s.Refused) + " refused"
 }
 
 func routeWord(name string) string {
