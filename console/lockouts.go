@@ -240,9 +240,13 @@ func (s *Lockouts) look(ctx context.Context) (LockoutList, error) {
 	ctx, cancel := context.WithTimeout(ctx, healthTimeout)
 	defer cancel()
 	out := LockoutList{Known: true, At: s.d.now(), Counts: map[LockoutKind]int{}}
+	replicas, err := s.d.redisReplicas(ctx)
+	if err != nil {
+		return LockoutList{}, err
+	}
 	var ids []string
-	for _, r := range s.fleet.Health(ctx).Replicas {
-		if ids = append(ids, r.ID); r.Status != StatusGone {
+	for _, r := range replicas {
+		if ids = append(ids, r.ID); r.Age <= GoneAfter {
 			out.Replicas++
 		}
 	}

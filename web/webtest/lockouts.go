@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"testing"
 	"time"
 
 	"github.com/headgate/headgate/limiter"
@@ -193,4 +194,18 @@ func (f *Feed) Forgotten() []int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return slices.Clone(f.forgotten)
+}
+
+// LookForStrays has the console look once for keys without a TTL.
+func (w *World) LookForStrays(t testing.TB) {
+	t.Helper()
+	ctx, stop := context.WithTimeout(context.Background(), 20*time.Second)
+	defer stop()
+	done := make(chan error, 1)
+	go func() { done <- w.Web.Lockouts.Run(ctx) }()
+	for len(w.Web.Lockouts.Strays().Keys) == 0 && ctx.Err() == nil {
+		time.Sleep(5 * time.Millisecond) // the looking has no signal
+	}
+	stop()
+	must(t, <-done)
 }
