@@ -218,6 +218,8 @@ func (s *Alerts) RemoveChannel(ctx context.Context, actor Actor, id string) erro
 }
 
 // RotateSecret makes a new secret of a webhook. The old one signs, too, for a day.
+// Within that day another one takes the place of the new one alone: an answer that was
+// lost costs nobody the secret that receivers know.
 func (s *Alerts) RotateSecret(ctx context.Context, actor Actor, id string) (NewChannel, error) {
 	if err := actor.manages(); err != nil {
 		return NewChannel{}, err
@@ -236,7 +238,10 @@ func (s *Alerts) RotateSecret(ctx context.Context, actor Actor, id string) (NewC
 		}
 		now := s.d.now()
 		until := now.Add(secretOverlap)
-		c.OldSecret, c.OldUntil, c.Secret, c.SecretAt, c.UpdatedAt = c.Secret, &until, sealed, &now, now
+		if c.OldUntil == nil || !now.Before(*c.OldUntil) {
+			c.OldSecret = c.Secret
+		}
+		c.OldUntil, c.Secret, c.SecretAt, c.UpdatedAt = &until, sealed, &now, now
 		if err := tx.UpdateAlertChannel(ctx, c); err != nil {
 			return err
 		}

@@ -57,10 +57,10 @@ func tenantPages() map[string]templ.Component {
 	for i := range emptyUsage.Chart.Series {
 		emptyUsage.Chart.Series[i].Values = []float64{math.NaN(), math.NaN()}
 	}
-	rows := []views.TenantRow{{ID: "ten_aaaabbbbccccdddd", Name: "Acme Analytics", ExternalID: "crm-1042", Plan: "pro", State: "active", Requests: "96", Refused: "4.1 %", Keys: "3 active, 1 retiring", Day: "812 400", Overrides: "2", NextEnd: noon.Add(time.Hour), Seen: at("11:59:00"), Created: at("08:00:00")},
-		{ID: "ten_x", Name: hostile, ExternalID: hostile, Plan: hostile, State: "suspended", Requests: ui.Unknown, Refused: ui.Unknown, Created: at("08:00:00")}}
+	rows := []views.TenantRow{{ID: "ten_aaaabbbbccccdddd", Name: "Acme Analytics", ExternalID: "crm-1042", Plan: "pro", State: "active", Requests: "96", Line: []int64{1, 5, 3}, DayRefused: "4.1 %", Quota: ui.QuotaBar{Known: true, Percent: 85, Hard: 120, Text: "85 %", Forecast: "runs out 3 Dec", Tone: "warn"}, Keys: "3 active, 1 retiring", Day: "812 400", Overrides: "2", NextEnd: noon.Add(time.Hour), Seen: at("11:59:00"), Created: at("08:00:00")},
+		{ID: "ten_x", Name: hostile, ExternalID: hostile, Plan: hostile, State: "suspended", Requests: ui.Unknown, DayRefused: ui.Unknown, Quota: ui.QuotaBar{Text: ui.Unknown}, Created: at("08:00:00")}}
 	summary := func(h views.TenantHeadProps, v string, l []views.HeldRow, u views.UsageLiveProps) templ.Component {
-		return views.TenantSummary(views.TenantSummaryProps{Head: h, Version: v, Limits: l, Usage: u,
+		return views.TenantSummary(views.TenantSummaryProps{Quota: &views.QuotaPanel{Text: hostile, Bar: ui.QuotaBar{Known: true, Percent: 50, Text: hostile}, Left: "1", Starts: "1 Nov", Resets: "1 Dec", Forecast: hostile, Granted: "5", Redis: "1", Ledger: "2", ReconciliationURL: ui.ReconcileURL("")}, Head: h, Version: v, Limits: l, Usage: u,
 			Deletion: &views.TenantDeletion{Effect: "3 keys will be refused.", Name: hostile, NameError: "This is not the tenant's name.", Reason: hostile, Open: true}})
 	}
 	missing := head("", "active", "Tern & Sons", bad)

@@ -44,7 +44,7 @@ func (f alertFlags) sender(p *config.Problems) *notify.Sender {
 
 // newAlerts makes the service, and has it work beside the relay.
 func (c *consoleCmd) newAlerts(s services, publicURL string) *console.Alerts {
-	config := console.AlertConfig{Fleet: s.fleet, Live: s.activity.Live(), PublicURL: publicURL}
+	config := console.AlertConfig{Fleet: s.fleet, Live: s.activity.Live(), Quotas: s.quotas, Ledger: s.ledger, PublicURL: publicURL}
 	if c.notifier != nil {
 		config.Notifier = c.notifier
 	}

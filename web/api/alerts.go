@@ -49,10 +49,6 @@ type (
 		AlertChannelPath
 		Body alertChannelBody
 	}
-	alertRotateIn struct {
-		AlertChannelPath
-		Repeatable
-	}
 	newAlertChannel struct {
 		Channel AlertChannel `json:"channel"`
 		Secret  string       `json:"secret,omitempty" doc:"What messages are signed with, as Standard Webhooks says. It is in this answer and nowhere else"`
@@ -182,14 +178,12 @@ func (a *API) removeAlertChannel(ctx context.Context, in *AlertChannelPath) (*st
 	return nil, a.Alerts.RemoveChannel(ctx, actorOf(ctx), in.Channel)
 }
 
-func (a *API) rotateAlertChannel(ctx context.Context, in *alertRotateIn) (*Body[newAlertChannel], error) {
-	return once(ctx, a, "alert-channels.rotate", in.Repeatable, in.Channel, true, publicChannel, func() (*Body[newAlertChannel], error) {
-		made, err := a.Alerts.RotateSecret(ctx, actorOf(ctx), in.Channel)
-		if err != nil {
-			return nil, err
-		}
-		return &Body[newAlertChannel]{newAlertChannel{alertChannelOf(made.Channel), made.Secret}}, nil
-	})
+func (a *API) rotateAlertChannel(ctx context.Context, in *AlertChannelPath) (*Body[newAlertChannel], error) {
+	made, err := a.Alerts.RotateSecret(ctx, actorOf(ctx), in.Channel)
+	if err != nil {
+		return nil, err
+	}
+	return &Body[newAlertChannel]{newAlertChannel{alertChannelOf(made.Channel), made.Secret}}, nil
 }
 
 func (a *API) testAlertChannel(ctx context.Context, in *AlertChannelPath) (*Body[AlertDelivery], error) {
