@@ -77,7 +77,7 @@ func usagePages() map[string]templ.Component {
 		"usage-periods-empty":  views.UsagePeriods(views.UsagePeriodsProps{Frame: f, Now: noon, Tabs: usageTabs()}),
 		"usage-period": views.UsagePeriod(views.UsagePeriodProps{Frame: f, Now: noon, Tabs: usageTabs(), Period: period, Totals: standing.Totals,
 			Adjustments: []views.AdjustmentRow{{KID: hostile, Route: hostile, Outcome: "admitted", Requests: "3", Cost: "9", Events: "1", First: noon, Noted: noon}}}),
-		"usage-reconcile": views.Reconcile(views.ReconcileProps{Frame: f, Now: noon, Tabs: usageTabs(), Source: "Redis and ledger · 4 s ago", Q: hostile, Pager: pager(),
+		"usage-reconcile": views.Reconcile(views.ReconcileProps{Frame: f, Now: noon, Tabs: usageTabs(), Source: "Redis and ledger · 4 s ago", Pager: pager(), Losses: []views.CounterLossRow{{Seen: noon, Took: "4 s", Lanes: "256", Tenants: "3", Raised: "2", State: "warn", Word: "rebuilt", Missing: hostile}},
 			Rows: []views.ReconcileRow{{Tenant: hostile, URL: ui.TenantURL("ten_a", ""), Period: "Nov 2026", Zone: "Europe/Berlin", Counter: "12", Ledger: "10", Drift: "+2", DriftKind: "warn", Healed: at("11:00:00"), HealedBy: "raised by 12", Checked: noon},
 				{Tenant: "B", URL: ui.TenantURL("ten_b", ""), Period: "Nov 2026", Zone: "UTC", Counter: ui.Unknown, Ledger: "10", Drift: ui.Unknown, DriftKind: "warn", Checked: noon}}}),
 		"usage-reconcile-empty": views.Reconcile(views.ReconcileProps{Frame: f, Now: noon, Tabs: usageTabs(), Empty: "No tenant has a quota."}),

@@ -30,10 +30,13 @@ type TenantListProps struct {
 type TenantRow struct {
 	ID, Name, ExternalID, Plan string
 	State                      string
-	Keys                       string // "3 active, 1 retiring"
-	Requests                   string // per second, last minute
-	Refused                    string // of its requests, last 15 minutes
-	Day                        string // requests of 24 hours
+	Keys                       string  // "3 active, 1 retiring"
+	Requests                   string  // per second, last minute
+	Refused                    string  // of its requests, last 15 minutes
+	Day                        string  // requests of 24 hours
+	Line                       []int64 // of them by hour
+	DayRefused                 string  // of the requests of 24 hours
+	Quota                      ui.QuotaBar
 	Overrides                  string // "2"; "" for none
 	NextEnd                    time.Time
 	Seen                       time.Time // a key was used last; zero: see SeenWord
@@ -101,7 +104,21 @@ type TenantSummaryProps struct {
 	Unused   []OverrideRow // overrides that nothing goes by
 	Usage    UsageLiveProps
 	UsageURL string
+	Quota    *QuotaPanel     // nil: the plan has none
 	Deletion *TenantDeletion // nil for those who may not, and once it is deleted
+}
+
+// QuotaPanel is a tenant's quota, how much of it is used, and what becomes of it.
+type QuotaPanel struct {
+	Source            string
+	Bar               ui.QuotaBar
+	Text              string // the quota in words
+	Left              string
+	Starts, Resets    string // in the tenant's zone
+	Forecast          string
+	Granted           string // "" for none
+	Redis, Ledger     string
+	ReconciliationURL string
 }
 
 // TenantDeletion is the form that deletes a tenant, with what was typed before.

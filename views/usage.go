@@ -172,12 +172,22 @@ type ReconcileProps struct {
 	Now    time.Time
 	Tabs   []ui.Tab
 	Source string
-	Q      string
-	Only   string // "drift": those with a difference
 	Totals []UsageTotal
 	Rows   []ReconcileRow
+	Losses []CounterLossRow
 	Pager  ui.PagerProps
 	Empty  string
+}
+
+// CounterLossRow is counters that Redis lost, and that were rebuilt.
+type CounterLossRow struct {
+	Seen, Rebuilt time.Time
+	Took          string
+	Lanes         string
+	Tenants       string
+	Raised        string
+	State, Word   string
+	Missing       string // replicas that had not told everything
 }
 
 // ReconcileRow is one tenant in one period of its quota.

@@ -67,10 +67,15 @@ func (s *Server) tenantRows(ctx context.Context, now time.Time, items []console.
 	if err != nil {
 		return nil, keyUses{}, err
 	}
+	days, err := s.tenantDays(ctx, ids)
+	if err != nil {
+		return nil, keyUses{}, err
+	}
 	rows := make([]views.TenantRow, 0, len(items))
 	for _, t := range items {
 		row := s.tenantRow(now, t)
 		putFacts(&row, facts[t.ID], uses, t.CreatedAt)
+		days.put(&row, now)
 		rows = append(rows, row)
 	}
 	return rows, uses, nil
@@ -85,11 +90,7 @@ func putFacts(row *views.TenantRow, f console.TenantFacts, uses keyUses, created
 	if f.Overrides > 0 {
 		row.Overrides, row.NextEnd = ui.Int(f.Overrides), at(f.NextEnd)
 	}
-	row.Seen, row.SeenWord = at(f.LastSeen), uses.unused(created)
-	row.Day = ui.Unknown
-	if uses.current() {
-		row.Day = ui.Int(f.Requests24h)
-	}
+	row.Seen, row.SeenWord, row.Day = at(f.LastSeen), uses.unused(created), ui.Unknown
 }
 
 func (s *Server) tenantRow(now time.Time, t console.Tenant) views.TenantRow {
@@ -241,6 +242,9 @@ func (s *Server) tenantSummaryOf(w http.ResponseWriter, r *http.Request, status 
 		row := endedRow(o)
 		row.CanAct = mayChange(r, o)
 		p.Unused = append(p.Unused, row)
+	}
+	if p.Quota, err = s.quotaPanel(r.Context(), r, t, in); err != nil {
+		return err
 	}
 	if head.CanManage && t.State != policy.TenantDeleted {
 		if p.Deletion, err = s.tenantDeletion(r, t, f); err != nil {

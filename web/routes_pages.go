@@ -132,6 +132,7 @@ func (s *Server) usageRoutes(r chi.Router) {
 	view.Get("/usage/standing", s.page(s.usageStanding))
 	view.Get("/usage/periods", s.page(s.usagePeriods))
 	view.Get("/usage/periods/{period}", s.page(s.usagePeriod))
+	view.Get("/usage/reconciliation", s.page(s.reconciliation))
 
 	export := r.With(s.require(console.PermExport))
 	export.Get("/usage.csv", s.page(s.usageFile("csv")))
