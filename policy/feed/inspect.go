@@ -194,8 +194,8 @@ func (l *inspection) saving() {
 	}
 	if l.text("aof_enabled") == "0" && l.number("connected_slaves") == 0 && l.text("role") == "master" && l.text("cluster_enabled") != "1" {
 		l.add(policy.HazardPersistence, policy.SeverityNote,
-			"There is no append-only file and no replica: after a restart every bucket is full again, which lets through one burst per subject at most, and every quota counts from zero. Policy and keys are published again by the console.",
-			"Turn on appendonly, or run a replica, if the policy has quotas or a burst after a restart is too much.")
+			"There is no append-only file and no replica: after a restart every bucket is full again, which lets through one burst per subject at most, and quotas are closed until the console has rebuilt them from the ledger. Policy and keys are published again by the console.",
+			"Turn on appendonly, or run a replica, if that, or a burst after a restart, is too much.")
 	}
 }
 
