@@ -267,4 +267,4 @@ type explaining struct {
 	whyNot   string // why nothing could be asked
 }
 
-func (e *explaining) note(text string) { e.out.Notes = append(e.out.Notes, text) }
+func (e *explaining) remark(text string) { e.out.Notes = append(e.out.Notes, text) }

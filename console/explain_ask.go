@@ -38,7 +38,7 @@ func (e *explaining) gateways() {
 			g.Silent++
 		case r.Mode == policy.ModeDegraded:
 			if g.Degraded++; len(g.Names) < 5 {
-				g.Names = append(g.Names, cmp.Or(r.Host, r.ID))
+				g.Names = append(g.Names, r.Host+" ("+r.ID+")")
 			}
 		}
 	}
@@ -153,14 +153,14 @@ func (e *explaining) ask(ctx context.Context) {
 		e.whyNot = "No route of the policy counts by what was given."
 	}
 	if e.whyNot != "" {
-		e.note(e.whyNot)
+		e.remark(e.whyNot)
 		return
 	}
 	within, cancel := context.WithTimeout(ctx, explainPatience)
 	defer cancel()
 	answers, err := e.s.probe.Ask(within, e.questions())
 	if err != nil {
-		e.note("Not all routes could be asked in time.")
+		e.remark("Not all routes could be asked in time.")
 	}
 	e.answers = answers
 	e.out.Version.Answered = e.s.probe.Version()
@@ -189,7 +189,7 @@ func (e *explaining) routes() {
 		e.asked = e.asked[:explainRoutes]
 	}
 	if e.q.Route != "" && len(e.asked) == 0 {
-		e.note("The policy in force has no route " + e.q.Route + ".")
+		e.remark("The policy in force has no route " + e.q.Route + ".")
 	}
 }
 
@@ -218,6 +218,9 @@ func bodyFields(r *policy.CompiledRoute) (names []string) {
 
 func (e *explaining) questions() []ProbeQuestion {
 	base := ProbeQuestion{Client: e.ip, User: e.q.User}
+	for _, r := range e.health.Replicas {
+		base.Recorded = base.Recorded || r.Usage != nil && r.Status != StatusGone
+	}
 	switch k := e.out.Key; {
 	case k != nil && k.Secret:
 		base.Key = e.secret

@@ -40,6 +40,7 @@ type ProbeQuestion struct {
 	Client             netip.Addr
 	User               string
 	Fields             map[string]string // of the body
+	Recorded           bool              // the gateways write a ledger
 	Cost               int64             // 0: the route's, or 1 where it is computed
 }
 

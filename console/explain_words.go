@@ -26,20 +26,20 @@ func (e *explaining) say() {
 		e.sayUnknown()
 	}
 	if o.Gateways.Degraded > 0 && o.Gateways.RedisUp {
-		e.note(fmt.Sprintf("%d of %d gateways decide without Redis at the moment (%s): there the fail mode holds, not this ladder.",
+		e.remark(fmt.Sprintf("%d of %d gateways decide without Redis at the moment (%s): there the fail mode holds, not this ladder.",
 			o.Gateways.Degraded, o.Gateways.Of, strings.Join(o.Gateways.Names, ", ")))
 	}
 	if a := o.Answer; a != nil && a.CostAssumed {
-		e.note("The cost of such a request is computed from what it asks for; 1 was taken.")
+		e.remark("The cost of such a request is computed from what it asks for; 1 was taken.")
 	}
 	if v := o.Version; v.Answered != 0 && v.Answered != v.Head {
-		e.note(fmt.Sprintf("Redis has %s, and %s is in force: the answer is by what Redis has.", versionName(v.Answered), versionName(v.Head)))
+		e.remark(fmt.Sprintf("Redis has %s, and %s is in force: the answer is by what Redis has.", versionName(v.Answered), versionName(v.Head)))
 	}
 	if o.LeftOut > 0 {
-		e.note(fmt.Sprintf("%d more routes were not asked. Name a route to ask about it.", o.LeftOut))
+		e.remark(fmt.Sprintf("%d more routes were not asked. Name a route to ask about it.", o.LeftOut))
 	}
 	if e.ip.IsValid() && o.Tenant == nil {
-		e.note("The limit of refused keys per address is counted in each gateway's memory: nobody else knows it.")
+		e.remark("The limit of refused keys per address is counted in each gateway's memory: nobody else knows it.")
 	}
 }
 
@@ -169,6 +169,9 @@ func (e *explaining) sayCode() {
 			"There is nothing at this address. Please check the method and the path of the request.")
 	case a.Code == "plan-unknown":
 		e.cause(WhoseOurs, "The policy in force lacks the tenant's plan.", head+" with 503: the policy in force has no plan "+o.Tenant.Plan+".", ours)
+	case a.Status == 503 && !a.Degraded && a.Reason == string(limiter.ReasonClosed):
+		e.cause(WhoseOurs, "Redis lost the counter of the tenant's quota.", head+" with 503: the counter of its quota was lost, and is being rebuilt from the ledger. That takes 10 seconds.",
+			"We have a technical problem at the moment, and some requests are refused because of it. It will be over in some seconds.")
 	case a.Code == "identity-unavailable" || a.Code == "no-policy" || a.Degraded || a.Status == 503:
 		e.cause(WhoseOurs, "What has to be asked cannot be asked.", head+" with 503: "+cmp.Or(a.Detail, "the limits or the keys cannot be asked at the moment")+". The route is "+o.FailMode+".", ours)
 	case a.Status == 401 || a.Code == "too-many-invalid-credentials":

@@ -148,7 +148,7 @@ func (d *drawing) quota(caller *caller) {
 	part := limiter.Quota{
 		Row: limiter.Row{Kind: limiter.RowTenant, Tenant: d.rows.v.Tenant}, LimitID: q.ID, Hash: q.Hash, Start: start.UnixMicro(),
 		Cost: cost, Amount: amount, Most: most, Bill: bill, Shadow: q.Shadow,
-		Recorded: d.rows.g.cfg.Spool != nil,
+		Recorded: d.rows.g.cfg.Spool != nil || d.rows.in.Peek && d.rows.in.Recorded,
 	}
 	if !bill {
 		part.Most = amount

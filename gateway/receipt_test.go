@@ -32,6 +32,9 @@ plans:
   pro:
     limits: [{name: requests, per: tenant, counts: requests, rate: 600/minute, burst: 100}]
     quota: {amount: 1000, period: day, over: bill, max: 9000}
+  small:
+    limits: []
+    quota: {amount: 90, period: day, over: block}
 routes:
   - name: report
     match: ["GET /v1/reports/{id}"]
@@ -89,7 +92,7 @@ func TestReceipt_EachRefusalRecomputesToItsVerdictAndNumbers(t *testing.T) {
 	f.directory.change(func(d *fakeDirectory) {
 		for i := range 40 {
 			id := fmt.Sprintf("ten_abcdefghij2345%c%c", 'a'+i/20, 'a'+i%20)
-			d.tenants[id] = policy.TenantRecord{ID: id, Plan: []string{"free", "pro"}[i%2], State: policy.TenantActive, Overrides: overridesFor(i)}
+			d.tenants[id] = policy.TenantRecord{ID: id, Plan: []string{"free", "pro", "small"}[i%3], State: policy.TenantActive, Overrides: overridesFor(i)}
 		}
 	})
 	compiled := f.policies.Current().Compiled

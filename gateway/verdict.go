@@ -35,6 +35,9 @@ type Inbound struct {
 	Hits int64
 	// Peek asks without charging: what would be the answer now.
 	Peek bool
+	// Recorded says, with Peek, that what is admitted comes into the ledger, although this
+	// gateway keeps no spool: a quota's counter is asked as those ask that do.
+	Recorded bool
 	// Budget is the longest time that the whole decision may take, where it is
 	// shorter than the gateway's. 0: the gateway's.
 	Budget time.Duration

@@ -77,7 +77,10 @@ type Question struct {
 	User               string
 	// Fields are fields of the body, such as the account of a sign-in.
 	Fields map[string]string
-	Cost   int64 // 0: the route's, or 1 where it is computed from the request
+	// Recorded says that the gateways write a ledger: a quota's counter that was lost is
+	// then no counter of 0.
+	Recorded bool
+	Cost     int64 // 0: the route's, or 1 where it is computed from the request
 }
 
 // Answer is what a gateway would say.
@@ -141,7 +144,7 @@ func (p *Probe) engine() (*gateway.Gateway, error) {
 func (p *Probe) ask(ctx context.Context, g *gateway.Gateway, q *Question) Answer {
 	in := &gateway.Inbound{
 		Method: q.Method, Host: q.Host, RouteName: q.Route, Tenant: q.Tenant, Key: q.Key, Client: q.Client, ClientKnown: true,
-		User: q.User, UserKnown: q.User != "", Cost: q.Cost, Header: http.Header{}, Peek: true,
+		User: q.User, UserKnown: q.User != "", Cost: q.Cost, Header: http.Header{}, Peek: true, Recorded: q.Recorded,
 		Replay: &gateway.Replay{Credential: q.Credential}, RequestID: "probe-probe",
 	}
 	if in.Method == "" {

@@ -232,6 +232,17 @@ func TestProbe_TellsEveryRefusal(t *testing.T) {
 	}
 }
 
+func TestProbe_ALostQuotaIsNoUnusedOne(t *testing.T) {
+	t.Parallel()
+	_, _, p := newWorld(t)
+	if a := ask(t, p, probe.Question{Tenant: "ten_paid", Route: "graphql"}); !a.Allowed {
+		t.Errorf("without a ledger: refused for %q", a.Reason)
+	}
+	if a := ask(t, p, probe.Question{Tenant: "ten_paid", Route: "graphql", Recorded: true}); a.Allowed || a.Status != http.StatusServiceUnavailable || a.Degraded || a.Reason != limiter.ReasonClosed {
+		t.Errorf("with one: allowed %t, %d for %q, degraded %t", a.Allowed, a.Status, a.Reason, a.Degraded)
+	}
+}
+
 func TestProbe_LooksUpAccountsAndAddressesAsTheyAreCounted(t *testing.T) {
 	t.Parallel()
 	_, g, p := newWorld(t)

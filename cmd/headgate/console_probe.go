@@ -80,7 +80,7 @@ func (p *prober) Ask(ctx context.Context, questions []console.ProbeQuestion) ([]
 	for i, q := range questions {
 		asked[i] = probe.Question{
 			Tenant: q.Tenant, Credential: q.Credential, Key: q.Key, Route: q.Route, Method: q.Method, Host: q.Host, Path: q.Path,
-			Client: q.Client, User: q.User, Fields: q.Fields, Cost: q.Cost,
+			Client: q.Client, User: q.User, Fields: q.Fields, Cost: q.Cost, Recorded: q.Recorded,
 		}
 	}
 	answers, err := p.probe.Ask(ctx, asked...)
