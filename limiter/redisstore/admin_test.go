@@ -220,13 +220,13 @@ func plantStrays(t testing.TB, r rig) map[string]string {
 		t.Fatal(err)
 	}
 	quota := r.real.QuotaKey(tenant, 1, time.Now().UnixMicro())
-	planted := map[string]string{"row": r.row(), "leases": r.real.SlotKey(lease), "counter": quota, "nonsense": "hg:l:{3}:t:ten_z", "list": "hg:l:{4}:t:ten_y", "unknown": "hg:l:{5}:w:x"}
+	planted := map[string]string{"row": r.row(), "leases": r.real.SlotKey(lease), "counter": quota, "nonsense": "hg:l:{3}:t:ten_z", "list": "hg:l:{4}:t:ten_y", "unknown": "hg:l:{5}:w:x", "mark": "hg:l:{6}:k"}
 	for _, key := range []string{planted["row"], planted["leases"]} {
 		if err := r.client.Persist(ctx, key).Err(); err != nil {
 			t.Fatal(err)
 		}
 	}
-	for key, value := range map[string]string{quota: "42", planted["nonsense"]: "999", planted["unknown"]: "1", "hg:l:{6}:k": "epoch", "hg:{policy}:head": "x"} {
+	for key, value := range map[string]string{quota: "42", planted["nonsense"]: "999", planted["unknown"]: "1", planted["mark"]: "epoch", "hg:{policy}:head": "x"} {
 		if err := r.client.Set(ctx, key, value, 0).Err(); err != nil {
 			t.Fatal(err)
 		}
@@ -270,6 +270,9 @@ func TestAdmin_R032_KeysWithoutATTLAreFoundAndRepaired(t *testing.T) {
 	}
 	if got := r.client.PTTL(ctx, planted["counter"]).Val(); got < 366*24*time.Hour || got > 368*24*time.Hour {
 		t.Errorf("a counter whose period is not known lasts %v", got)
+	}
+	if got := r.client.PTTL(ctx, planted["mark"]).Val(); got < 59*24*time.Hour {
+		t.Errorf("a lane's mark lasts %v", got)
 	}
 	if held := inspected(t, a, bucketOf(tenant, "l", hourly))[0]; held.Units/hourly.Period != 70 {
 		t.Errorf("repairing changed the bucket: %+v", held)

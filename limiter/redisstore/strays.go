@@ -25,6 +25,7 @@ const (
 	counterKept  = 367 * 24 * time.Hour // beyond the start of a period, which is a year at most
 	lifetimeKept = 400 * 24 * time.Hour
 	markLasts    = time.Hour
+	keptLasts    = 60 * 24 * time.Hour // of a lane's mark, unless whoever left it keeps it up
 )
 
 // Strays reads on for limiter state that has no TTL, some steps of 500 key names on
@@ -104,7 +105,7 @@ func strayOf(ctx context.Context, node *redis.Client, names []string) ([]limiter
 	}
 	var found []limiter.Stray
 	for i, ttl := range ttls {
-		if ttl.Val() != -1 || kindOf(names[i]) == "k" { // a lane's mark stays until its counters are lost
+		if ttl.Val() != -1 {
 			continue
 		}
 		kind, err := node.Type(ctx, names[i]).Result()
@@ -165,6 +166,8 @@ func mends(key string) (what string, ttl time.Duration) {
 		return "other", counterLasts(key)
 	case "m":
 		return "other", markLasts
+	case "k":
+		return "other", keptLasts
 	default:
 		return "unknown", 0
 	}
