@@ -81,6 +81,7 @@ func fill(t *testing.T, s *db.Store, tenantID, c string) {
 func used(t *testing.T, dsn, tenantID, c string) {
 	t.Helper()
 	conn := connect(t, dsn)
+	alerted(t, conn, tenantID, c)
 	kid := strings.Repeat(c, 11) + "0"
 	run(t, conn, "INSERT INTO key_use (kid, tenant_id, first_used_at, last_used_at) VALUES ($1, $2, now(), now())", kid, tenantID)
 	run(t, conn, "INSERT INTO key_sources (kid, tenant_id, network, agent, first_seen, last_seen, requests, limited, refused) VALUES ($1, $2, '192.0.2.0/24', 'a', now(), now(), 1, 0, 0)", kid, tenantID)
