@@ -16,6 +16,89 @@ import (
 	"github.com/headgate/headgate/usage/spool"
 )
 
+// request is one that is under way.
+type request struct {
+	ticket *spool.Ticket
+	entry  *spool.Entry
+}
+
+// schedule is a spool that things happen to, and what the ledger has to say in the end.
+type schedule struct {
+	t      *rapid.T
+	o      spool.Options
+	s      *spool.Spool
+	opened []*spool.Spool
+	boot   int
+	now    int64
+	books  *books
+	want   sums
+	under  []request
+}
+
+// kill leaves everything as it is, and opens the spool anew.
+func (x *schedule) kill(*rapid.T) {
+	for _, r := range x.under {
+		x.want.add(r.entry, ledger.OutcomeInterrupted, 1)
+	}
+	x.under = nil
+	x.boot++
+	x.o.Boot = fmt.Sprintf("b%d", x.boot)
+	s, err := spool.Open(x.o)
+	if err != nil {
+		x.t.Fatal(err)
+	}
+	x.s, x.opened = s, append(x.opened, s)
+	if st := s.Standing(); st.Totals.Lost != 0 {
+		x.t.Fatalf("%d records are called lost", st.Totals.Lost)
+	}
+}
+
+func (x *schedule) draw() *spool.Entry {
+	second := x.now + int64(rapid.IntRange(-1, 2).Draw(x.t, "second"))
+	return entry(second, rapid.IntRange(0, 2).Draw(x.t, "tenant"), int64(rapid.IntRange(0, 9).Draw(x.t, "cost")))
+}
+
+// must fails on an error.
+func (x *schedule) must(err error) {
+	if err != nil {
+		x.t.Fatal(err)
+	}
+}
+
+func (x *schedule) begin(*rapid.T) {
+	r := request{&spool.Ticket{}, x.draw()}
+	x.must(x.s.Begin(r.ticket, r.entry))
+	x.under = append(x.under, r)
+}
+
+func (x *schedule) end(*rapid.T) {
+	if len(x.under) == 0 {
+		return
+	}
+	i := rapid.IntRange(0, len(x.under)-1).Draw(x.t, "which")
+	x.s.End(x.under[i].ticket, usage.OutcomeAdmitted)
+	x.want.add(x.under[i].entry, usage.OutcomeAdmitted, 1)
+	x.under = slices.Delete(x.under, i, i+1)
+}
+
+func (x *schedule) note(*rapid.T) {
+	e := x.draw()
+	x.must(x.s.Note(e, usage.OutcomeFallbackAdmitted))
+	x.want.add(e, usage.OutcomeFallbackAdmitted, 1)
+}
+
+func (x *schedule) settle(*rapid.T) {
+	e := x.draw()
+	e.Cost -= 5
+	x.must(x.s.Settle(e))
+	x.want.add(e, ledger.OutcomeSettled, 0)
+}
+
+func (x *schedule) cut(*rapid.T) {
+	x.now += int64(rapid.IntRange(-1, 2).Draw(x.t, "passed"))
+	x.must(x.s.Cut(x.now))
+}
+
 // TestSpool_I08_AnyScheduleOfKillsLosesAndDoublesNothing tries random schedules: what was
 // noted, cut, sent, sent again and forgotten, and kills in between. The ledger then has
 // each outcome once, and as interrupted just the requests that were under way at a kill.
@@ -25,90 +108,24 @@ func TestSpool_I08_AnyScheduleOfKillsLosesAndDoublesNothing(t *testing.T) {
 	runs := 0
 	rapid.Check(t, func(rt *rapid.T) {
 		runs++
-		dir := filepath.Join(base, fmt.Sprint(runs))
-		boot, now := 0, t0
-		o := spool.On(spool.Options{Dir: dir, Replica: "gw_a", Boot: "b0"}, spool.RealDisk(), int64(rapid.IntRange(300, 3000).Draw(rt, "segment")))
-		s, err := spool.Open(o)
-		if err != nil {
-			rt.Fatal(err)
-		}
-		opened := []*spool.Spool{s}
+		o := spool.On(spool.Options{Dir: filepath.Join(base, fmt.Sprint(runs)), Replica: "gw_a"}, spool.RealDisk(), int64(rapid.IntRange(300, 3000).Draw(rt, "segment")))
+		x := &schedule{t: rt, o: o, now: t0, books: newBooks(t), want: sums{}}
 		defer func() {
-			for _, s := range opened {
+			for _, s := range x.opened {
 				_ = s.Close()
 			}
 		}()
-		b, want := newBooks(t), sums{}
-		type request struct {
-			ticket *spool.Ticket
-			entry  *spool.Entry
-		}
-		var under []request
-		draw := func() *spool.Entry {
-			return entry(now+int64(rapid.IntRange(-1, 2).Draw(rt, "second")), rapid.IntRange(0, 2).Draw(rt, "tenant"), int64(rapid.IntRange(0, 9).Draw(rt, "cost")))
-		}
-		kill := func(*rapid.T) {
-			for _, r := range under {
-				want.add(r.entry, ledger.OutcomeInterrupted, 1)
-			}
-			under = nil
-			boot++
-			o.Boot = fmt.Sprintf("b%d", boot)
-			if s, err = spool.Open(o); err != nil {
-				rt.Fatal(err)
-			}
-			opened = append(opened, s)
-			if st := s.Standing(); st.Totals.Lost != 0 {
-				rt.Fatalf("%d records are called lost", st.Totals.Lost)
-			}
-		}
+		x.kill(rt)
 		rt.Repeat(map[string]func(*rapid.T){
-			"begin": func(*rapid.T) {
-				e, ticket := draw(), &spool.Ticket{}
-				if err := s.Begin(ticket, e); err != nil {
-					rt.Fatal(err)
-				}
-				under = append(under, request{ticket, e})
-			},
-			"end": func(*rapid.T) {
-				if len(under) == 0 {
-					return
-				}
-				i := rapid.IntRange(0, len(under)-1).Draw(rt, "which")
-				s.End(under[i].ticket, usage.OutcomeAdmitted)
-				want.add(under[i].entry, usage.OutcomeAdmitted, 1)
-				under = slices.Delete(under, i, i+1)
-			},
-			"note": func(*rapid.T) {
-				e := draw()
-				if err := s.Note(e, usage.OutcomeFallbackAdmitted); err != nil {
-					rt.Fatal(err)
-				}
-				want.add(e, usage.OutcomeFallbackAdmitted, 1)
-			},
-			"settle": func(*rapid.T) {
-				e := draw()
-				e.Cost -= 5
-				if err := s.Settle(e); err != nil {
-					rt.Fatal(err)
-				}
-				want.add(e, ledger.OutcomeSettled, 0)
-			},
-			"cut": func(*rapid.T) {
-				now += int64(rapid.IntRange(-1, 2).Draw(rt, "passed"))
-				if err := s.Cut(now); err != nil {
-					rt.Fatal(err)
-				}
-			},
-			"finish":  func(*rapid.T) { _ = s.Finish() },
-			"send":    func(*rapid.T) { b.collect(s, false) },
-			"collect": func(*rapid.T) { b.collect(s, true) },
-			"kill":    kill,
+			"begin": x.begin, "end": x.end, "note": x.note, "settle": x.settle, "cut": x.cut, "kill": x.kill,
+			"finish":  func(*rapid.T) { x.must(x.s.Finish()) },
+			"send":    func(*rapid.T) { x.books.collect(x.s, false) },
+			"collect": func(*rapid.T) { x.books.collect(x.s, true) },
 		})
-		kill(rt)
-		b.collect(s, true)
-		b.want(want)
-		if st := s.Standing(); st.Waiting != 0 {
+		x.kill(rt)
+		x.books.collect(x.s, true)
+		x.books.want(x.want)
+		if st := x.s.Standing(); st.Waiting != 0 {
 			rt.Fatalf("%d events still wait", st.Waiting)
 		}
 	})

@@ -149,16 +149,20 @@ func (j *journal) write() {
 // lead is what has to stand before a write: the beginning of a new segment (nil: none
 // is needed), and a word on numbers that were never written.
 type lead struct {
-	first uint64 // of a new segment
+	at    *segment // that is written to; nil: one that is new
+	first uint64   // of a new segment
 	head  []byte
 	skip  []byte
 }
 
 func (j *journal) lead(f *flight) lead {
 	var l lead
-	if n := len(j.segs); n == 0 || j.segs[n-1].size >= j.most || j.segs[n-1].sealed {
+	n := len(j.segs)
+	if n == 0 || j.segs[n-1].size >= j.most || j.segs[n-1].sealed {
 		l.first = f.ends - f.n + 1
 		l.head = j.head(nil)
+	} else {
+		l.at = j.segs[n-1] // never dropped
 	}
 	if j.skips > 0 {
 		l.skip = appendFrame(nil, j.skipped, binary.AppendUvarint([]byte{kindSkip}, j.skips))
@@ -169,14 +173,12 @@ func (j *journal) lead(f *flight) lead {
 // writeOut writes to the last segment, or to one that it makes. Only one caller at a
 // time comes here. A write that fails leaves nothing behind, as far as the disk lets us.
 func (j *journal) writeOut(l lead, buf []byte) (made *segment, n int64, err error) {
-	var at *segment
-	if l.head != nil {
+	at := l.at
+	if at == nil {
 		if made, err = j.begin(l); err != nil {
 			return nil, 0, err
 		}
 		at = made
-	} else {
-		at = j.segs[len(j.segs)-1]
 	}
 	if l.skip != nil {
 		buf = append(l.skip, buf...)
