@@ -228,6 +228,21 @@ func TestExplain_RefusalsForWhichNoLimitStands(t *testing.T) {
 	}
 }
 
+func TestExplain_AQuotaWhoseCounterWasLost(t *testing.T) {
+	t.Parallel()
+	e := newExplaining(t)
+	beat := e.feed.beat("gw_aaaaaaaaaaaaaaaa", 1, "", 0)
+	beat.Usage = &policy.UsageStanding{}
+	e.feed.set(func() { e.feed.beats = []policy.Heartbeat{beat} })
+	e.engine.answer = func(console.ProbeQuestion) console.ProbeAnswer {
+		return console.ProbeAnswer{Status: 503, Code: "temporary-reduced-capacity", Reason: string(limiter.ReasonClosed), Deciding: -1}
+	}
+	says(t, "lost", e.explain(t, console.ExplainQuestion{Tenant: e.acme.ID}), console.OutcomeRefused, console.WhoseOurs, "was lost, and is being rebuilt from the ledger")
+	if !e.engine.asked[0].Recorded {
+		t.Error("the engine was not told that there is a ledger")
+	}
+}
+
 func TestExplain_RedisAwaySaysWhatHoldsInstead(t *testing.T) {
 	t.Parallel()
 	e := newExplaining(t)
@@ -413,7 +428,7 @@ func TestExplain_ReceiptsAreCheckedAndRecomputed(t *testing.T) {
 	says(t, "now", out, console.OutcomeAdmitted, "", "Acme is not refused")
 	for name, want := range map[string]struct{ text, says string }{
 		"changed":       {text[:40] + flipped(text[40]) + text[41:], "signature does not fit"},
-		"cut":           {text[:len(text)-4], "not all of one"},
+		"cut":           {text[:50], "not all of one"},
 		"no receipt":    {"hgr1_nonsense", "no receipt"},
 		"another key's": {e.receiptOf(t, ed25519.NewKeyFromSeed([]byte(strings.Repeat("x", 32))), said), "No gateway of ours"},
 	} {
