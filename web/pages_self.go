@@ -17,7 +17,7 @@ import (
 // newPortal makes the tenants' own pages.
 func (s *Server) newPortal() (*portal.Server, error) {
 	return portal.New(portal.Deps{
-		Portal: s.Portal, Members: s.Members, Sessions: s.MemberSessions, Asks: s.Asks, Alerts: s.Alerts, Overrides: s.Overrides, Rotations: s.Rotations, Fleet: s.Fleet,
+		Portal: s.Portal, Members: s.Members, Sessions: s.MemberSessions, Asks: s.Asks, Alerts: s.Alerts, Overrides: s.Overrides, Ledger: s.Ledger, Quotas: s.Quotas, Rotations: s.Rotations, Fleet: s.Fleet,
 		Activity: s.Activity, Idempotency: s.Idempotency, StatusOf: api.StatusOf, RequestID: requestID, Log: s.Log, Now: s.Now,
 		PublicURL: s.public, SecureCookies: s.SecureCookies,
 		InForce: func(ctx context.Context) (*policy.Compiled, error) {

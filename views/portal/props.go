@@ -91,22 +91,41 @@ type Gauge struct {
 
 // Quota is the tenant's quota.
 type Quota struct {
-	Text, Used, Resets string
+	Text, Resets   string // Resets with its zone
+	Used           string // "" when the bar tells it
+	Bar            ui.QuotaBar
+	Left, Forecast string
+	Source         string
 }
 
 // Refusal is what one limit refused in the last hour.
 type Refusal struct{ Limit, Count, Meaning string }
 
-// UsageProps is the usage of the last hour.
+// UsageProps is what was used, by the record that a bill rests on.
 type UsageProps struct {
-	Frame Frame
-	Age   string
-	Chart ui.ChartProps
-	Rows  []UsageRow
+	Frame  Frame
+	Source string
+	Ranges []ui.Tab
+	Groups []ui.Tab
+	Group  string // what a row is: Route or Key
+	Zone   string
+	CSV    string
+	Totals []UsageTotal
+	Chart  ui.BarChart
+	Rows   []UsageRow
+	Empty  string
 }
 
-// UsageRow is one route.
-type UsageRow struct{ Route, Admitted, Refused, Cost string }
+// UsageTotal is one sum.
+type UsageTotal struct{ Label, Value, Note string }
+
+// UsageRow is one route or key.
+type UsageRow struct {
+	Name, URL                      string
+	Admitted, Refused, Cost, Share string
+	Line                           []int64
+	LineLabel                      string
+}
 
 // KeyRow is one key version. It never holds a secret or a digest.
 type KeyRow struct {

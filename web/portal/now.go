@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/headgate/headgate/console"
-	"github.com/headgate/headgate/internal/csvout"
 	"github.com/headgate/headgate/policy"
 	"github.com/headgate/headgate/usage"
 	views "github.com/headgate/headgate/views/portal"
@@ -52,7 +51,7 @@ func (s *Server) nowProps(r *http.Request, v *visit) (views.NowProps, error) {
 	p.Gauges = gauges(own)
 	for _, l := range own {
 		if l.Kind == console.LimitQuota {
-			q, err := s.quota(r, v.tenant, l)
+			q, err := s.quota(r, v, l)
 			if err != nil {
 				return p, err
 			}
@@ -175,24 +174,6 @@ func applies(l console.LimitInForce) string {
 	return "routes " + strings.Join(l.Routes, ", ")
 }
 
-// quota is a tenant's quota with its next beginning in the tenant's own zone.
-func (s *Server) quota(r *http.Request, t console.Tenant, l console.LimitInForce) (*views.Quota, error) {
-	q := &views.Quota{Text: l.Now().Text, Used: "not yet recorded: there is no ledger of your usage yet"}
-	compiled, err := s.InForce(r.Context())
-	if err != nil || compiled == nil || compiled.Quotas[t.Plan] == nil || l.Period == string(policy.PeriodLifetime) {
-		return q, err
-	}
-	zone, err := policy.LoadZone(t.TimeZone)
-	if err != nil {
-		zone = time.UTC
-	}
-	_, end := compiled.Quotas[t.Plan].PeriodAt(s.Now(), t.CreatedAt, zone)
-	if !end.IsZero() {
-		q.Resets = end.In(zone).Format("2 January 2006, 15:04") + " " + zone.String()
-	}
-	return q, nil
-}
-
 // refusal is one row of what was refused. A limit that is not the tenant's is
 // told as what it is for it: that the service as a whole was busy.
 func refusal(l usage.LimitRefusals, own []console.LimitInForce) (views.Refusal, bool) {
@@ -205,39 +186,4 @@ func refusal(l usage.LimitRefusals, own []console.LimitInForce) (views.Refusal, 
 		}
 	}
 	return views.Refusal{Limit: "–", Count: ui.Int(l.Refused), Meaning: "not by a limit of yours: the service was busy, or the request could not be decided"}, true
-}
-
-func (s *Server) usage(w http.ResponseWriter, r *http.Request, v *visit) error {
-	now := s.Now()
-	p := views.UsageProps{Frame: s.frame(v, "Usage", "usage"), Age: s.age(now), Chart: s.chart(now, v.tenant.ID)}
-	for _, t := range s.Activity.Live().TenantRoutes(v.tenant.ID, now.Add(-time.Hour)) {
-		p.Rows = append(p.Rows, views.UsageRow{Route: routeName(t), Admitted: ui.Int(t.Admitted), Refused: ui.Int(t.Refused), Cost: ui.Int(t.Cost)})
-	}
-	return s.render(w, r, http.StatusOK, views.Usage(p))
-}
-
-func routeName(t usage.RouteTotals) string {
-	if t.Route == "" {
-		return "(no route)"
-	}
-	return t.Route
-}
-
-// usageCSV is the last hour by route as a file.
-func (s *Server) usageCSV(w http.ResponseWriter, _ *http.Request, v *visit) error {
-	now := s.Now()
-	w.Header().Set("Content-Type", csvout.ContentType)
-	w.Header().Set("Content-Disposition", csvout.FileName("usage", now))
-	out := csvout.NewWriter(w)
-	if err := out.Row("from", "to", "route", "admitted", "refused", "invalid", "cost"); err != nil {
-		return nil //nolint:nilerr // the client went away
-	}
-	from := now.Add(-time.Hour).UTC().Truncate(time.Second)
-	for _, t := range s.Activity.Live().TenantRoutes(v.tenant.ID, from) {
-		if err := out.Row(from, now.UTC().Truncate(time.Second), routeName(t), t.Admitted, t.Refused, t.Invalid, t.Cost); err != nil {
-			return nil //nolint:nilerr // as above
-		}
-	}
-	_ = out.Flush()
-	return nil
 }

@@ -33,6 +33,8 @@ type Deps struct {
 	Asks        *console.Asks
 	Alerts      *console.Alerts
 	Overrides   *console.Overrides
+	Ledger      *console.Ledger
+	Quotas      *console.Quotas
 	Rotations   *console.Rotations
 	Fleet       *console.Fleet
 	Activity    *console.Activity
@@ -52,7 +54,7 @@ type Deps struct {
 func (d Deps) problems() error {
 	var errs []error
 	for what, there := range map[string]bool{
-		"Portal": d.Portal != nil, "Members": d.Members != nil, "Sessions": d.Sessions != nil, "Asks": d.Asks != nil, "Alerts": d.Alerts != nil, "Overrides": d.Overrides != nil,
+		"Portal": d.Portal != nil, "Members": d.Members != nil, "Sessions": d.Sessions != nil, "Asks": d.Asks != nil, "Alerts": d.Alerts != nil, "Overrides": d.Overrides != nil, "Ledger": d.Ledger != nil, "Quotas": d.Quotas != nil,
 		"Rotations": d.Rotations != nil, "Fleet": d.Fleet != nil, "Activity": d.Activity != nil, "Idempotency": d.Idempotency != nil,
 		"InForce": d.InForce != nil, "StatusOf": d.StatusOf != nil, "RequestID": d.RequestID != nil, "Log": d.Log != nil, "Now": d.Now != nil, "PublicURL": d.PublicURL != nil,
 	} {

@@ -43,7 +43,7 @@ func TestPages_MemberSeesEachAndAStrangerIsAskedToSignIn(t *testing.T) {
 	if text := admin.Get("/t/limits").Text; strings.Contains(text, "global.all") || strings.Contains(text, "per-ip") {
 		t.Error("limits that are not the tenant's are shown")
 	}
-	wants(t, admin.Get("/t"), http.StatusOK, "not yet recorded", "Europe/Berlin")
+	wants(t, admin.Get("/t"), http.StatusOK, "Starts anew", "Europe/Berlin")
 }
 
 // A member's session opens no page of the console.
