@@ -95,7 +95,7 @@ func askFleet(w alertWatch, h Health) ([]finding, bool) {
 	var out []finding
 	for _, r := range h.Replicas {
 		if f, so := replicaFinding(w, r, h); so {
-			f.object, f.name = r.ID, r.Host
+			f.object, f.name = r.ID, r.ID+" on "+r.Host
 			out = append(out, f)
 		}
 	}
