@@ -46,14 +46,17 @@ func (s *Spool) cut(now int64, last bool) error {
 		held = noSecond
 	}
 	p := s.takeOut(held)
-	if s.bytes() > s.o.Limit+s.o.Limit/8 {
-		s.forgetRefusals(&p)
-	}
-	through := s.through
+	through := s.through // all of one moment
 	if !last {
 		through = max(through, s.throughAt(now))
 	}
 	final := last && s.open.front() == nil
+	s.mu.Unlock() // requests need not wait while this is sorted
+	p.events = eventsOf(p.cells)
+	s.mu.Lock()
+	if s.bytes() > s.o.Limit+s.o.Limit/8 {
+		s.forgetRefusals(&p)
+	}
 	err := s.writeCut([]piece{{span{boot: s.o.Boot, first: s.next, through: through, final: final}, p.events}}, p.cover, p.clear)
 	if err != nil {
 		s.putBack(p)
@@ -97,7 +100,6 @@ func (s *Spool) takeOut(held int64) taken {
 			p.clear = min(p.clear, c.first)
 		}
 	}
-	p.events = eventsOf(p.cells)
 	return p
 }
 
