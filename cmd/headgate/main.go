@@ -41,6 +41,7 @@ type cli struct {
 	Key      keyCmd      `cmd:"" help:"API keys: list, show, issue, rotate, revoke, import."`
 	Lockout  lockoutCmd  `cmd:"" help:"Who is refused now: list, unlock, extend; reset and repair of limiter state."`
 	Explain  explainCmd  `cmd:"" help:"Why a tenant, key, address, account or receipt is refused."`
+	Usage    usageCmd    `cmd:"" help:"Usage by the ledger: reports, rows for billing, files, completeness, rebuilding."`
 	Bulk     bulkCmd     `cmd:"" help:"What concerns many tenants or keys: imports, expiry, plans, unused keys."`
 	Knee     kneeCmd     `cmd:"" help:"Measure what a route takes: a bounded ramp that calls itself off, stored for the advisor."`
 	Advisor  advisorCmd  `cmd:"" help:"Limits from measurement: use, head-room, what other numbers would have refused."`
