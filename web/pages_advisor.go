@@ -84,7 +84,7 @@ func adviceSource(now time.Time, r *console.AdvisorReport) string {
 // adviceNotes says how far a report can be believed.
 func adviceNotes(r *console.AdvisorReport) []string {
 	notes := []string{
-		"Windows of the rate's period lie side by side; those in which a caller asked for nothing do not count. What other numbers would have refused is exact for the limit by itself, with other limits as they decided; to try a change with all of them, open a limit.",
+		"Windows of the rate's period lie side by side; those in which a caller asked for nothing do not count. What other numbers would have refused is exact for the limit by itself, with other limits as they decided. A limit's own page tries a change with all of them.",
 	}
 	add := func(yes bool, format string, args ...any) {
 		if yes {
@@ -228,7 +228,7 @@ func adviceStats(l *console.LimitAdvice) []ui.StatProps {
 		{Label: "Half of the windows", Value: ui.Int(l.Asked.P50), Note: window + ", at most (p50)"},
 		{Label: "Nine in ten", Value: ui.Int(l.Asked.P90), Note: window + ", at most (p90)"},
 		{Label: "All but one in a hundred", Value: ui.Int(l.Asked.P99), Note: window + ", at most (p99)"},
-		{Label: "The fullest", Value: ui.Int(l.Asked.Max), Note: "of " + ui.Int(l.Asked.Windows) + " windows of " + ui.Int(l.Subjects) + " callers"},
+		{Label: "The fullest", Value: ui.Int(l.Asked.Max), Note: ui.Int(l.Asked.Windows) + " windows, " + ui.Int(l.Subjects) + " who asked"},
 		{Label: "Head-room", Value: ui.Percent(100 - l.UsedPercent()), Note: "above the p99; a burst comes on top"},
 	}
 }

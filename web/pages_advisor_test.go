@@ -62,7 +62,7 @@ func TestAdvisor_TellsHowFullLimitsAreAndWhatOthersWouldRefuse(t *testing.T) {
 		t.Error("a report that is there is asked for again")
 	}
 	limit := viewer.Get("/advisor/limit?id=plan.requests&plan=free")
-	wants(t, limit, http.StatusOK, "Acme", tenant.ID, "× 0.5", "30/minute, burst 30", "in force", "of 2 windows of 1 callers")
+	wants(t, limit, http.StatusOK, "Acme", tenant.ID, "× 0.5", "30/minute, burst 30", "in force", "2 windows, 1 who asked")
 	if strings.Contains(limit.Text, "Try it") {
 		t.Error("a viewer is offered what only editors may")
 	}
