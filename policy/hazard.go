@@ -10,8 +10,8 @@ const (
 	SeverityNote  Severity = "note"  // a choice that one should know of
 )
 
-// Hazard is something about a Redis server that endangers what the limits
-// promise, with what mends it.
+// Hazard is something about a Redis or PostgreSQL server that endangers what the
+// limits promise, with what mends it.
 type Hazard struct {
 	Code     string   `json:"code"` // one of the Hazard codes
 	Severity Severity `json:"severity"`
@@ -31,4 +31,14 @@ const (
 	HazardClock          = "clock"           // the server's clock is away from the console's
 	HazardSaving         = "saving"          // the last save to disk failed
 	HazardPersistence    = "persistence"     // a restart empties it
+	HazardSlowScript     = "slow-script"     // a call of the limiter's scripts took long
+	HazardShared         = "shared"          // somebody else keeps keys there, too
+
+	// Of PostgreSQL.
+	HazardSchema     = "schema"     // of another headgate
+	HazardPartitions = "partitions" // months of the ledger are missing, or rows lie in none
+	HazardDurability = "durability" // a crash loses what was committed
+	HazardVacuum     = "vacuum"     // nothing removes dead rows
+	HazardStandby    = "standby"    // the server takes no writes
+	HazardBusy       = "busy"       // close to its connections, or a transaction is open for long
 )

@@ -45,6 +45,7 @@ type cli struct {
 	Bulk     bulkCmd     `cmd:"" help:"What concerns many tenants or keys: imports, expiry, plans, unused keys."`
 	Knee     kneeCmd     `cmd:"" help:"Measure what a route takes: a bounded ramp that calls itself off, stored for the advisor."`
 	Advisor  advisorCmd  `cmd:"" help:"Limits from measurement: use, head-room, what other numbers would have refused."`
+	Doctor   doctorCmd   `cmd:"" help:"Look Redis and PostgreSQL over for known hazards, each with what mends it."`
 	Keys     keysCmd     `cmd:"" help:"Make the key pair that signs policy and directory."`
 	Demo     demoCmd     `cmd:"" help:"Run everything on this machine, with sample tenants and traffic."`
 	Upstream upstreamCmd `cmd:"" hidden:"" help:"Run the demo's upstream."`
