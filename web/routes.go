@@ -81,7 +81,7 @@ func (s *Server) router() (chi.Router, error) {
 		files.ServeHTTP(w, r)
 	})
 	programs, err := api.New(api.Deps{Alerts: s.Alerts, Advisor: s.Advisor, Capacities: s.Capacities, Members: s.Members, Asks: s.Asks, PublicURL: s.public.String(), Tenants: s.Tenants, Overrides: s.Overrides, Lockouts: s.Lockouts, Explain: s.Explain, Keys: s.Keys, Rotations: s.Rotations, Policies: s.Policies, Rollouts: s.Rollouts, Fleet: s.Fleet,
-		Operators: s.Operators, Audit: s.Audit, Idempotency: s.Idempotency, Bulk: s.Bulk, Exports: s.Exports, Ledger: s.Ledger, Leaks: s.Leaks, KeyUse: s.KeyUse, LeakToken: s.LeakToken, Log: s.Log, Now: s.Now})
+		Operators: s.Operators, Audit: s.Audit, Idempotency: s.Idempotency, Bulk: s.Bulk, Exports: s.Exports, Ledger: s.Ledger, Quotas: s.Quotas, Leaks: s.Leaks, KeyUse: s.KeyUse, LeakToken: s.LeakToken, Log: s.Log, Now: s.Now})
 	if err != nil {
 		return nil, err
 	}

@@ -213,8 +213,8 @@ func (c *consoleCmd) webDeps(log *slog.Logger, s services, gates http.Handler, a
 		Sessions: console.NewSessions(d), Idempotency: console.NewIdempotency(d), Overrides: console.NewOverrides(d), Lockouts: s.lockouts, Bulk: s.bulk, Exports: console.NewExports(d), KeyUse: s.keyUse,
 		Members: console.NewMembers(d), MemberSessions: console.NewMemberSessions(d), Asks: console.NewAsks(d, console.NewOverrides(d)), Portal: console.NewPortal(d, s.store),
 		Explain: s.explain, Advisor: s.advisor, Capacities: s.capacity,
-		Ledger: s.ledger,
-		Gate:   gates, Log: log, Now: time.Now,
+		Ledger: s.ledger, Quotas: s.quotas,
+		Gate: gates, Log: log, Now: time.Now,
 		Environment: c.Environment, Deployment: c.Deployment, PublicURL: public, SecureCookies: secure,
 	}
 }

@@ -45,6 +45,7 @@ type Deps struct {
 	Bulk        *console.Bulk
 	Exports     *console.Exports
 	Ledger      *console.Ledger
+	Quotas      *console.Quotas
 	Leaks       *console.Leaks
 	Alerts      *console.Alerts
 	Explain     *console.Explainer
@@ -105,6 +106,7 @@ func build(d Deps) (*API, error) {
 	a.registerBulk()
 	a.registerExports()
 	a.registerUsage()
+	a.registerQuotas()
 	a.registerAdvisor()
 	a.describeProblems()
 	r.Get(Prefix+"/openapi.json", func(w http.ResponseWriter, _ *http.Request) {

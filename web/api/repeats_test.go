@@ -22,7 +22,7 @@ func TestAPI_A18_RepeatUnderOneKeyHasNoSecondEffect(t *testing.T) {
 	rotated, _ := credential("rotated")
 	_, leaked := credential("leaked")
 	of := "/api/v1/tenants/" + tenant
-	tighter := publishBody(strings.Replace(document, "burst: 60}]", "burst: 50}]", 1), 1)
+	tighter := publishBody(strings.Replace(document, "burst: 60}]", "burst: 50}]\n    quota: {amount: 100, period: month, over: block}", 1), 1)
 	looser := publishBody(strings.Replace(document, "burst: 60}]", "burst: 70}]", 1), 1)
 	table := map[string]struct {
 		path, body, other string
@@ -41,9 +41,10 @@ func TestAPI_A18_RepeatUnderOneKeyHasNoSecondEffect(t *testing.T) {
 		"create-alert-channel": {"/api/v1/alert-channels", `{"name":"a","kind":"webhook","target":"https://hooks.example/a","enabled":true}`, `{"name":"b","kind":"webhook","target":"https://hooks.example/a","enabled":true}`, 201, []string{"secret"}, "/api/v1/alert-channels"},
 		"correct-usage":        {"/api/v1/usage/corrections", `{"tenant":"` + tenant + `","at":"` + time.Now().UTC().Format(time.RFC3339) + `","cost":5,"reason":"r"}`, `{"tenant":"` + tenant + `","at":"` + time.Now().UTC().Format(time.RFC3339) + `","cost":6,"reason":"r"}`, 201, nil, "/api/v1/usage/events?format=json"},
 		"publish-policy":       {"/api/v1/policy/publish", tighter, looser, 200, nil, "/api/v1/policy/versions"},
+		"grant-quota":          {of + "/quota/grants", `{"units":5,"reason":"r"}`, `{"units":6,"reason":"r"}`, 201, nil, "/api/v1/audit"},
 		"rollback-policy":      {"/api/v1/policy/versions/1/rollback", `{"note":"a"}`, `{"note":"b"}`, 200, nil, "/api/v1/policy/versions"},
 	}
-	order := []string{"create-tenant", "create-credential", "start-rotation", "contain-key-version", "boost-limit", "invite-member", "create-sign-in-link", "create-draft", "create-alert-channel", "correct-usage", "publish-policy", "rollback-policy"}
+	order := []string{"create-tenant", "create-credential", "start-rotation", "contain-key-version", "boost-limit", "invite-member", "create-sign-in-link", "create-draft", "create-alert-channel", "correct-usage", "publish-policy", "grant-quota", "rollback-policy"}
 	all, _ := operations(t)
 	for id, o := range all {
 		takes := false
