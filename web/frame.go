@@ -66,6 +66,7 @@ func (s *Server) facts(r *http.Request) ui.Facts {
 		}
 	}
 	s.liveFacts(&f)
+	f.Lockouts, f.LockoutsKnown = s.Lockouts.Count()
 	return f
 }
 

@@ -72,6 +72,8 @@ type Facts struct {
 	LiveKnown      bool    // false when no live counts have come for some seconds
 	DegradedPerS   float64 // decisions made without Redis
 	RefusedPercent float64 // of decisions in the last minute; NaN when there were none
+	Lockouts       int     // subjects that a limit refuses now
+	LockoutsKnown  bool    // false while nobody knows
 	Drafts         int
 	Reviews        int  // drafts that wait for approval, and publications by break-glass that nobody has looked at
 	ReviewsKnown   bool // false until they were counted
@@ -219,6 +221,13 @@ func (f Facts) degradedFact() string {
 		return "unknown"
 	}
 	return Rate(f.DegradedPerS)
+}
+
+func (f Facts) lockoutsFact() string {
+	if !f.LockoutsKnown {
+		return "unknown"
+	}
+	return Int(int64(f.Lockouts))
 }
 
 func (f Facts) refusedFact() string {

@@ -104,7 +104,7 @@ func TestRail_MarksTheLongestMatchAndHidesWhatIsNotAllowed(t *testing.T) {
 			t.Errorf("%s marks %q, want %q", path, got, want)
 		}
 	}
-	p := FrameProps{Path: "/overview", Operator: "x", Hidden: []string{AuditURL(), RulesURL(), SessionsURL()}}
+	p := FrameProps{Path: "/overview", Operator: "x", Hidden: []string{AuditURL(), AlertsURL(""), RulesURL(), SessionsURL()}}
 	page := drawnAs(t, Layout(p))
 	if strings.Contains(page, AuditURL()+`"`) || strings.Contains(page, "Record") {
 		t.Error("the rail shows what is hidden, or a group without entries")
