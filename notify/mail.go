@@ -94,7 +94,9 @@ func (m *mailer) send(ctx context.Context, to, subject, text, id string) (int, e
 	}
 	ctx, cancel := context.WithTimeout(ctx, mailTimeout)
 	defer cancel()
-	if err := client.DialAndSendWithContext(ctx, msg); err != nil {
+	// Once the server has said that it has the mail, how the conversation ends is of no
+	// account: to try again would send it twice.
+	if err := client.DialAndSendWithContext(ctx, msg); err != nil && !msg.IsDelivered() {
 		return mailFailure(err)
 	}
 	return 250, nil

@@ -110,6 +110,20 @@ func TestMail_RefusalsForGoodAreToldFromOthers(t *testing.T) {
 	}
 }
 
+// A server that has taken a mail and says good-bye in an odd way has it all the same.
+func TestMail_WhatWasTakenIsNotSentAgain(t *testing.T) {
+	t.Parallel()
+	for _, rude := range []string{"250 ok", "500 what", "-"} {
+		m := newMailbox(t)
+		m.rude = rude
+		s := sender(t, notify.Config{SMTP: m.url, From: "headgate@example.com"})
+		status, err := s.Mail(t.Context(), "ann@example.com", "a", "b", "dlv_a")
+		if mails, _ := m.got(); status != 250 || err != nil || len(mails) != 1 {
+			t.Errorf("%q: %d %v, %d mails", rude, status, err, len(mails))
+		}
+	}
+}
+
 func TestNew_RefusesWhatCannotWork(t *testing.T) {
 	t.Parallel()
 	for _, c := range []notify.Config{

@@ -192,6 +192,7 @@ type mailbox struct {
 	mails  []string
 	rcpts  []string
 	refuse string // answer to RCPT; "" takes it
+	rude   string // answer to QUIT; "" is polite, "-" closes the connection without one
 }
 
 func newMailbox(t *testing.T) *mailbox {
@@ -251,7 +252,16 @@ func (m *mailbox) talk(conn net.Conn) {
 			}
 			say("250 ok")
 		case strings.HasPrefix(verb, "QUIT"):
-			say("221 bye")
+			m.mu.Lock()
+			rude := m.rude
+			m.mu.Unlock()
+			switch rude {
+			case "":
+				say("221 bye")
+			case "-":
+			default:
+				say(rude)
+			}
 			return
 		default:
 			say("250 ok")
