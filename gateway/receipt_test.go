@@ -316,3 +316,31 @@ func TestReceiptKey_StaysWithTheStateFolder(t *testing.T) {
 		t.Errorf("without a folder: %v, %v", none, err)
 	}
 }
+
+func BenchmarkReceipt(b *testing.B) {
+	r, err := newReceipts(b.TempDir())
+	if err != nil {
+		b.Fatal(err)
+	}
+	what := receipt.Receipt{
+		At: time.Unix(1_764_500_000, 0), Version: 42, Tenant: "ten_abcdefghij234567", Limit: policy.LimitHash("plan.requests"), Reason: limiter.ReasonLimit, Cost: 1,
+		Numbers: policy.Numbers{Tokens: 1, Period: 1_000_000, Burst: 60}, Units: 250_000, WaitMicros: 750_000,
+	}
+	row := limiter.Row{Kind: limiter.RowTenant, Tenant: what.Tenant}
+	b.Run("again", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			if r.of(&what, row, true) == "" {
+				b.Fatal("none")
+			}
+		}
+	})
+	b.Run("new", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			if _, err := receipt.Sign(&what, r.key); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+}
