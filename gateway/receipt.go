@@ -17,8 +17,8 @@ const (
 	// receiptPlaces bounds the receipts that are kept; a newcomer takes the place of
 	// whatever has the same hash.
 	receiptPlaces = 1 << 14
-	// receiptsPerSecond bounds the signatures: at some 25 µs each they never take more
-	// than a twentieth of a core, whatever the number of subjects that are refused.
+	// receiptsPerSecond bounds the signatures: at some 30 µs each they never take more
+	// than a tenth of a core, whatever the number of subjects that are refused.
 	receiptsPerSecond = 2000
 	// receiptAge is the longest that a receipt is given again, in µs; where the store was
 	// asked meanwhile it is receiptFresh.
