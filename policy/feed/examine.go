@@ -95,7 +95,7 @@ func (l *inspection) foreign(ctx context.Context, node *redis.Client, ours strin
 		return nil
 	}
 	pipe := node.Pipeline()
-	drawn := make([]*redis.StringCmd, min(foreignSeen, int(size)))
+	drawn := make([]*redis.StringCmd, foreignSeen)
 	for i := range drawn {
 		drawn[i] = pipe.RandomKey(ctx)
 	}
@@ -110,7 +110,7 @@ func (l *inspection) foreign(ctx context.Context, node *redis.Client, ours strin
 	}
 	if others > 0 {
 		l.add(policy.HazardShared, policy.SeverityAmber,
-			fmt.Sprintf("%d of %d keys that were drawn do not begin with %s: somebody else uses this Redis, and can fill, slow or flush it.", others, len(drawn), ours),
+			fmt.Sprintf("%d of %d draws met a key that does not begin with %s: somebody else uses this Redis, and can fill, slow or flush it.", others, len(drawn), ours),
 			"Give the limiter a Redis of its own; another database number of the same server is none.")
 	}
 	return nil
