@@ -89,6 +89,9 @@ func used(t *testing.T, dsn, tenantID, c string) {
 		VALUES ('gra_' || repeat($1, 16), $2, 'epoch', 1, 'r', 'opr', 'Ann', now())`, c, tenantID)
 	run(t, conn, `INSERT INTO quota_standings (tenant_id, plan, period, period_start, time_zone, counts, over, amount, most, granted, ledger_units, compared_at, complete)
 		VALUES ($1, 'free', 'lifetime', 'epoch', 'UTC', 'cost', 'block', 1, 0, 0, 1, now(), true)`, tenantID)
+	for _, table := range []string{"usage_minutes", "usage_quarters", "usage_days"} {
+		run(t, conn, "INSERT INTO "+table+" (at, requests, cost, tenant_id, kid, route, outcome) VALUES ('epoch', 1, 1, $1, '', 'r', 'admitted')", tenantID)
+	}
 	run(t, conn, "INSERT INTO quota_crossings (tenant_id, period_start, percent, units, amount, crossed_at) VALUES ($1, 'epoch', 50, 1, 1, now())", tenantID)
 }
 

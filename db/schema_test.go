@@ -115,6 +115,13 @@ func TestSchema_BadStatesAreRefusedByPostgreSQL(t *testing.T) {
 		"audit row changed":                           {`UPDATE audit_events SET actor='x' WHERE seq=1`, "42501"},
 		"audit row removed":                           {`DELETE FROM audit_events WHERE seq=1`, "42501"},
 		"audit trail truncated":                       {`TRUNCATE audit_events`, "42501"},
+		"negative cost of an admitted request":        {`INSERT INTO usage_events VALUES (now(),1,1,1,-1,1,'','','r','admitted')`, "23514"},
+		"usage event of number 0":                     {`INSERT INTO usage_events VALUES (now(),1,0,1,1,1,'','','r','admitted')`, "23514"},
+		"usage events emptied":                        {`TRUNCATE usage_events`, "42501"},
+		"closed usage period removed":                 {`DELETE FROM usage_periods`, "42501"},
+		"held usage removed":                          {`DELETE FROM usage_quarantine`, "42501"},
+		"usage held twice over":                       {`INSERT INTO usage_quarantine (reason,detail,replica,boot,seq,event,body,events,received_at) VALUES ('late','','g','b',1,'{}','x',1,now())`, "23514"},
+		"gap that misses more than it spans":          {`INSERT INTO usage_gaps (run,first_seq,last_seq,missing,after_at,noted_at) VALUES (1,1,2,3,now(),now())`, "23514"},
 		"audit trail forked":                          {`INSERT INTO audit_events (seq,at,actor_id,actor,role,via,action,object,object_id,prev_hash,hash) VALUES (2,now(),'','t','','cli','tenant.create','tenant','x',decode('` + hex64a + `','hex'),decode('` + hex64c + `','hex'))`, "23505"},
 	} {
 		if got := refused(t, conn, c.sql); got != c.want {
