@@ -28,7 +28,8 @@ func squeeze(t testing.TB, text string) []byte {
 // TestSalvage_U08_OneBadEventLeavesTheOthers: a NUL in one name does not cost the batch.
 func TestSalvage_U08_OneBadEventLeavesTheOthers(t *testing.T) {
 	t.Parallel()
-	body := squeeze(t, `{"replica":"gw","boot":"b","first":7,"events":[{"s":1700000000,"t":"ten_a","o":"admitted","n":1,"c":2},{"t":"ten_\u0000","o":"admitted","n":1},{"t":"ten_b","o":"admitted","n":3}]}`)
+	body := squeeze(t, `{"replica":"gw","boot":"b","first":7,"names":["ten_a","","admitted","ten_\u0000","ten_b"],`+
+		`"events":[[1700000000,0,1,1,2,1,2],[1700000000,3,1,1,2,1,0],[1700000000,4,1,1,2,3,0]]}`)
 	if _, err := ledger.Decode(body); !errors.Is(err, ledger.ErrBatch) {
 		t.Fatalf("the batch passes: %v", err)
 	}
