@@ -1,6 +1,7 @@
 package views
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/headgate/headgate/internal/form"
@@ -135,3 +136,6 @@ func actError(p HeldStateProps, act string) string {
 	}
 	return p.Form.Message
 }
+
+// tickID is the id of a box in a row of a table in a row of another.
+func tickID(what string, row, inner int) string { return fmt.Sprintf("%s-%d-%d", what, row, inner) }

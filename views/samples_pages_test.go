@@ -15,7 +15,7 @@ import (
 func pages() map[string]templ.Component {
 	all := make(map[string]templ.Component)
 	for _, some := range []map[string]templ.Component{
-		overviewPages(), tenantPages(), keyPages(), rotationPages(), overridePages(), leakPages(), alertPages(), bulkPages(), gatewayPages(), usagePages(), explainPages(), advisorPages(),
+		overviewPages(), tenantPages(), keyPages(), rotationPages(), overridePages(), leakPages(), alertPages(), bulkPages(), gatewayPages(), usagePages(), explainPages(), lockoutPages(), advisorPages(),
 	} {
 		maps.Copy(all, some)
 	}
