@@ -20,12 +20,21 @@ type OverviewLiveProps struct {
 	Stats     []ui.StatProps
 	Tenants   []RefusedTenant
 	Limits    []RefusedLimit
+	Quotas    []RunningQuota // of which most is used
 	Changes   []ChangeRow
 	AuditLink bool
 	Checklist []Step // empty once everything has been done
 
 	Hazards    []HazardRow
 	HazardsAge string // of the last look at Redis: "looked at 4 s ago", or that there was none
+}
+
+// RunningQuota is a quota of which much is used.
+type RunningQuota struct {
+	Name, URL, Plan string
+	Bar             ui.QuotaBar
+	Over            string // block or bill
+	Ends            time.Time
 }
 
 // HazardRow is something about a Redis server that endangers the limits.

@@ -72,6 +72,7 @@ func overview(name string) views.OverviewLiveProps {
 		Limits: []views.RefusedLimit{{ID: "route:report.reports", IfDown: "open", Refused: "412", Rate: "100/minute"}, {ID: "plan.requests", IfDown: "–", Refused: "96", Rate: "per plan"}},
 		Changes: []views.ChangeRow{{At: at("11:40:00"), Actor: "ops@example.com", Text: "Policy published", Object: "v42", Detail: "route:report.reports 200/minute → 100/minute (and 2 more)", URL: ui.VersionURL(42), Reason: name},
 			{At: at("09:12:00"), Actor: "keys@example.com", Text: "Rotation started", Object: hostile, Detail: hostile, URL: ui.RotationURL("rot_1", "")}},
+		Quotas:     []views.RunningQuota{{Name: name, URL: ui.TenantURL("ten_a", ""), Plan: "pro", Over: "block", Ends: noon.Add(time.Hour), Bar: ui.QuotaBar{Known: true, Percent: 96, Text: "960 of 1 000", Forecast: "runs out 3 Dec", Tone: "warn"}}, {Name: name, URL: ui.TenantURL("ten_b", ""), Over: "bill"}},
 		HazardsAge: "looked at 4 s ago", Hazards: []views.HazardRow{{Tone: "bad", Label: "red", Server: "10.20.30.40:6379", Text: "maxmemory-policy is allkeys-lru: under memory pressure Redis drops counters, and whoever's counter is dropped gets a fresh budget. " + hostile, Mend: "Set maxmemory-policy noeviction."}},
 	}
 }

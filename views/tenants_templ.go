@@ -648,7 +648,7 @@ func tenantRows(p TenantListProps) templ.Component {
 			}
 			return nil
 		})
-		templ_7745c5c3_Err = ui.Cards("Tenants", []ui.Col{{Label: "Tenant"}, {Label: "Plan"}, {Label: "Status"}, {Label: "Keys"}, {Label: "Requests/s, last minute", Num: true}, {Label: "24 h", Num: true}, {Label: "Refused, 24 h", Num: true}, {Label: "Quota used"}, {Label: "Overrides", Num: true}, {Label: "Last seen", Num: true}}).Render(templ.WithChildren(ctx, templ_7745c5c3_Var15), templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = ui.Cards("Tenants", []ui.Col{{Label: "Tenant"}, {Label: "Plan"}, {Label: "Status"}, {Label: "Keys"}, {Label: "Now, /s", Num: true}, {Label: "24 h", Num: true}, {Label: "Refused, 24 h", Num: true}, {Label: "Quota used"}, {Label: "Overrides", Num: true}, {Label: "Last seen", Num: true}}).Render(templ.WithChildren(ctx, templ_7745c5c3_Var15), templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}

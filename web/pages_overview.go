@@ -42,6 +42,9 @@ func (s *Server) overviewProps(r *http.Request) (views.OverviewLiveProps, error)
 	sp := s.knownSpan(now)
 	p := views.OverviewLiveProps{Now: now, Range: "last " + sp.label, LiveAge: s.liveAge(now),
 		Stats: s.overviewStats(now, sp, h, f), AuditLink: can(r, console.PermViewAudit)}
+	week, running := s.look(ctx, actor(r))
+	p.Quotas = running
+	p.Stats[1].Note += " · " + week + " in this hour a week ago"
 	if p.Tenants, err = s.refusedMost(ctx, now, f); err != nil {
 		return p, err
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/headgate/headgate/console"
@@ -209,7 +210,7 @@ func (s *Server) tenantDays(ctx context.Context, ids []string) (d tenantDays, er
 
 // put tells a row what the ledger knows of its tenant.
 func (d tenantDays) put(row *views.TenantRow, now time.Time) {
-	row.Quota, row.DayRefused = ui.QuotaBar{Text: "no quota"}, ui.Unknown
+	row.Quota, row.DayRefused = ui.QuotaBar{Text: "–"}, ui.Unknown
 	day, has := d.days[row.ID]
 	if has || d.known {
 		t := day.Total
@@ -222,4 +223,70 @@ func (d tenantDays) put(row *views.TenantRow, now time.Time) {
 		row.Quota = quotaBar(q)
 		row.Quota.Forecast, row.Quota.Tone = pace(now, q, day.Total)
 	}
+}
+
+// overviewFor is how long the overview goes by what it read of the ledger: it asks for
+// itself every two seconds.
+const overviewFor = 15 * time.Second
+
+// ledgerLook is what the overview shows of the ledger, kept for a moment. The zero
+// value is empty. It is safe for concurrent use.
+type ledgerLook struct {
+	mu      sync.Mutex
+	at      time.Time
+	week    string // refused share of the same hour a week ago
+	running []views.RunningQuota
+}
+
+// look reads what the overview shows of the ledger. What cannot be read is unknown.
+func (s *Server) look(ctx context.Context, who console.Actor) (week string, running []views.RunningQuota) {
+	l := &s.ledgerSeen
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := s.Now()
+	if age := now.Sub(l.at); !l.at.IsZero() && age >= 0 && age < overviewFor {
+		return l.week, l.running
+	}
+	l.at, l.week, l.running = now, ui.Unknown, nil
+	from := now.UTC().Truncate(time.Hour).Add(-7 * 24 * time.Hour)
+	r, err := s.Ledger.Report(ctx, who, console.UsageQuery{From: from, To: from.Add(time.Hour)})
+	if err == nil && r.Total.Requests() > 0 {
+		l.week = ui.Percent(used.Share(r.Total.Refused, r.Total.Requests()))
+	}
+	if err == nil {
+		l.running, err = s.runningOut(ctx, now)
+	}
+	if err != nil {
+		s.Log.WarnContext(ctx, "the overview lacks the ledger", "error", err)
+	}
+	return l.week, l.running
+}
+
+// runningQuotas is how many quotas the overview lists.
+const runningQuotas = 5
+
+// runningOut are the quotas of which most is used, with what becomes of them.
+func (s *Server) runningOut(ctx context.Context, now time.Time) (rows []views.RunningQuota, err error) {
+	list, err := s.Quotas.MostUsed(ctx, runningQuotas)
+	if err != nil {
+		return nil, err
+	}
+	ids := make([]string, len(list))
+	for i, q := range list {
+		ids[i] = q.TenantID
+	}
+	days, err := s.Ledger.Last24h(ctx, ids)
+	if err != nil {
+		return nil, err
+	}
+	for _, q := range list {
+		bar := quotaBar(q)
+		bar.Forecast, bar.Tone = pace(now, q, days[q.TenantID].Total)
+		row := views.RunningQuota{Name: firstOf(q.TenantName, q.TenantID), URL: ui.TenantURL(q.TenantID, ""), Plan: q.Plan, Bar: bar, Over: q.Over}
+		if q.End != nil {
+			row.Ends = *q.End
+		}
+		rows = append(rows, row)
+	}
+	return rows, nil
 }

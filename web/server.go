@@ -132,6 +132,7 @@ type Server struct {
 	reviews  reviewCache
 
 	ledgerState standingCache
+	ledgerSeen  ledgerLook
 	// large lets one large document in at a time: reading one costs memory.
 	large chan struct{}
 }
