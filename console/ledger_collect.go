@@ -14,7 +14,7 @@ const (
 	ledgerEvery = 250 * time.Millisecond
 	// eventsPerTx bounds the events of one transaction, so that no statement comes near
 	// the time that it may take.
-	eventsPerTx = 2 * ledger.MaxEvents
+	eventsPerTx = ledger.MaxEvents
 	// gapPatience is how long numbers that are missing may still come before the mark
 	// moves past them; a replica sends what is not committed again within seconds.
 	gapPatience = 2 * time.Minute

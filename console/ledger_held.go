@@ -51,14 +51,14 @@ func (s *Ledger) Held(ctx context.Context, actor Actor, state string, page Page)
 // Release takes events into the ledger that were held: at most 1000 ids. It returns how
 // many it took.
 func (s *Ledger) Release(ctx context.Context, actor Actor, ids []int64, reason string) (taken int64, err error) {
-	return s.decide(ctx, actor, ids, "released", reason, func(tx Tx, held []HeldUsage) (int64, error) {
+	return s.decide(ctx, actor, ids, "released", "usage.release", reason, func(tx Tx, held []HeldUsage) (int64, error) {
 		return s.release(ctx, tx, held)
 	})
 }
 
 // Discard decides that what is held will never be counted.
 func (s *Ledger) Discard(ctx context.Context, actor Actor, ids []int64, reason string) (int64, error) {
-	return s.decide(ctx, actor, ids, "discarded", reason, func(_ Tx, held []HeldUsage) (int64, error) { return int64(len(held)), nil })
+	return s.decide(ctx, actor, ids, "discarded", "usage.discard", reason, func(_ Tx, held []HeldUsage) (int64, error) { return int64(len(held)), nil })
 }
 
 // heldView is what the audit trail tells of a decision.
@@ -67,7 +67,7 @@ type heldView struct {
 	Events int64   `json:"events"`
 }
 
-func (s *Ledger) decide(ctx context.Context, actor Actor, ids []int64, state, reason string, do func(Tx, []HeldUsage) (int64, error)) (n int64, err error) {
+func (s *Ledger) decide(ctx context.Context, actor Actor, ids []int64, state, action, reason string, do func(Tx, []HeldUsage) (int64, error)) (n int64, err error) {
 	if err := actor.need(PermManageTenants); err != nil {
 		return 0, err
 	}
@@ -103,7 +103,7 @@ func (s *Ledger) decide(ctx context.Context, actor Actor, ids []int64, state, re
 			return err
 		}
 		return s.d.record(ctx, tx, actor, now, event{
-			action: "usage." + state, object: "usage", objectID: strconv.FormatInt(found[0], 10), after: heldView{found, n}, reason: reason,
+			action: action, object: "usage", objectID: strconv.FormatInt(found[0], 10), after: heldView{found, n}, reason: reason,
 		})
 	})
 	return n, err

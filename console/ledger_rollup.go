@@ -8,8 +8,9 @@ import (
 
 const (
 	rollEvery = time.Second
-	// rollEvents is about how many events are added up in one transaction.
-	rollEvents = 20_000
+	// rollEvents is about how many events are added up in one transaction; where that
+	// takes longer than a statement may, fewer, down to one transaction's.
+	rollEvents = 12_000
 	// forgetRows bounds the sums that one transaction removes of each kind.
 	forgetRows = 20_000
 	// monthsAhead is how many months' partitions are there before they are needed.
@@ -35,18 +36,22 @@ func (s *Ledger) Run(ctx context.Context) error {
 // Roll adds up all that is committed. A crash in between leaves nothing half done: the
 // place moves with the sums.
 func (s *Ledger) Roll(ctx context.Context) error {
-	for more := true; more; {
+	for events, more := rollEvents, true; more; {
 		err := s.d.Store.InTx(ctx, func(tx Tx) error {
 			after, err := tx.LockUsageRollup(ctx)
 			if err != nil {
 				return err
 			}
-			through, err := tx.NextUsageSlice(ctx, after, rollEvents)
+			through, err := tx.NextUsageSlice(ctx, after, events)
 			if more = through > after; err != nil || !more {
 				return err
 			}
 			return tx.RollUsage(ctx, after, through, s.d.now())
 		})
+		if CodeOf(err) == CodeUnavailable && events > 0 && ctx.Err() == nil {
+			events, more = events/4, true
+			continue
+		}
 		if err != nil {
 			return fmt.Errorf("add usage up: %w", err)
 		}

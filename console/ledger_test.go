@@ -228,7 +228,7 @@ func TestLedger_U04_LateEventsAreHeldAndReleased(t *testing.T) {
 	if _, err := w.ledger.Release(w.ctx, owner, []int64{held[1].ID}, "again"); !console.IsNotFound(err) {
 		t.Errorf("released twice: %v", err)
 	}
-	if n := w.query(t, `SELECT count(*) FROM audit_events WHERE action IN ('usage.released', 'usage.discarded')`); n != 2 {
+	if n := w.query(t, `SELECT count(*) FROM audit_events WHERE action IN ('usage.release', 'usage.discard')`); n != 2 {
 		t.Errorf("%d audit events, want 2", n)
 	}
 }
