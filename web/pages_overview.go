@@ -42,9 +42,6 @@ func (s *Server) overviewProps(r *http.Request) (views.OverviewLiveProps, error)
 	sp := s.knownSpan(now)
 	p := views.OverviewLiveProps{Now: now, Range: "last " + sp.label, LiveAge: s.liveAge(now),
 		Stats: s.overviewStats(now, sp, h, f), AuditLink: can(r, console.PermViewAudit)}
-	week, running := s.look(ctx, actor(r))
-	p.Quotas = running
-	p.Stats[1].Note += " · " + week + " in this hour a week ago"
 	if p.Tenants, err = s.refusedMost(ctx, now, f); err != nil {
 		return p, err
 	}
@@ -55,8 +52,13 @@ func (s *Server) overviewProps(r *http.Request) (views.OverviewLiveProps, error)
 			return p, err
 		}
 	}
-	p.Checklist, err = s.checklist(ctx, h, f)
-	return p, err
+	if p.Checklist, err = s.checklist(ctx, h, f); err != nil || p.Checklist != nil {
+		return p, err
+	}
+	week, running := s.look(ctx, actor(r))
+	p.Quotas = running
+	p.Stats[1].Note += " · " + week + " in this hour a week ago"
+	return p, nil
 }
 
 // overviewStats are the headline numbers with their lines over a range.

@@ -15,29 +15,66 @@ import (
 	"github.com/headgate/headgate/views/ui"
 )
 
-// standingFor is how long pages go by what they know of the ledger's standing.
-const standingFor = 2 * time.Second
+const (
+	// standingFor is how long pages go by what they know of the ledger's standing, and
+	// standingOld how long while it is being read anew.
+	standingFor = 2 * time.Second
+	standingOld = 30 * time.Second
+	// standingWait bounds one reading.
+	standingWait = 5 * time.Second
+)
 
-// standingCache keeps the ledger's standing for a moment. The zero value is empty. It
-// is safe for concurrent use.
+// standingCache keeps the ledger's standing for a moment: reading it takes several
+// statements, and every page of usage tells of it. The zero value is empty. It is safe
+// for concurrent use.
 type standingCache struct {
-	mu   sync.Mutex
-	at   time.Time
-	last console.LedgerStanding
-	err  error
+	mu      sync.Mutex
+	at      time.Time
+	last    console.LedgerStanding
+	err     error
+	reading chan struct{} // closed when the reading that runs has ended; nil: none runs
 }
 
-// standing is how complete the ledger is, at most standingFor old.
+// standing is how complete the ledger is. It is read beside the pages, which wait for
+// it only when nothing of late is known.
 func (s *Server) standing(ctx context.Context) (console.LedgerStanding, error) {
-	s.ledgerState.mu.Lock()
-	defer s.ledgerState.mu.Unlock()
-	now := s.Now()
-	if age := now.Sub(s.ledgerState.at); age >= 0 && age < standingFor && s.ledgerState.err == nil && !s.ledgerState.at.IsZero() {
-		return s.ledgerState.last, nil
+	c := &s.ledgerState
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	age := s.Now().Sub(c.at)
+	known := !c.at.IsZero() && age >= 0 && c.err == nil
+	if known && age < standingFor {
+		return c.last, nil
 	}
-	s.ledgerState.last, s.ledgerState.err = s.Ledger.Standing(ctx)
-	s.ledgerState.at = now
-	return s.ledgerState.last, s.ledgerState.err
+	if c.reading == nil {
+		c.reading = make(chan struct{})
+		go s.readStanding(c.reading) //nolint:contextcheck // it is for whoever asks, not for this request
+	}
+	if known && age < standingOld {
+		return c.last, nil
+	}
+	done := c.reading
+	c.mu.Unlock()
+	select {
+	case <-done:
+	case <-ctx.Done():
+	}
+	c.mu.Lock()
+	if err := ctx.Err(); err != nil {
+		return console.LedgerStanding{}, err
+	}
+	return c.last, c.err
+}
+
+func (s *Server) readStanding(done chan struct{}) {
+	ctx, cancel := context.WithTimeout(context.Background(), standingWait)
+	defer cancel()
+	st, err := s.Ledger.Standing(ctx)
+	c := &s.ledgerState
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.at, c.last, c.err, c.reading = s.Now(), st, err, nil
+	close(done)
 }
 
 // lagShown is from when on pages say that the ledger is behind.
@@ -86,7 +123,7 @@ func (s *Server) usageStanding(w http.ResponseWriter, r *http.Request) error {
 // usageStandingOf shows the ledger's standing; problem is of an act that failed.
 func (s *Server) usageStandingOf(w http.ResponseWriter, r *http.Request, status int, problem string) error {
 	ctx, now, page := r.Context(), s.Now(), pageOf(r)
-	st, err := s.Ledger.Standing(ctx)
+	st, err := s.standing(ctx)
 	if err != nil {
 		return err
 	}

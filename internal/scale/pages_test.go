@@ -103,6 +103,8 @@ func (s *shop) pages() map[string]string {
 		"tenant": "/tenants/" + s.TenantID, "tenant's keys": "/tenants/" + s.TenantID + "/keys", "tenant's audit": "/tenants/" + s.TenantID + "/audit",
 		"tenant's usage": "/tenants/" + s.TenantID + "/usage", "tenant's values": "/tenants/" + s.TenantID + "/overrides",
 		"key": "/keys/" + s.KID, "overrides": "/overrides", "overview": "/overview",
+		"usage": "/usage", "usage: 30 days": "/usage?range=30d&group=route", "usage: compared": "/usage?range=7d&compare=1", "usage: a tenant's": "/tenants/" + s.TenantID + "/usage?range=30d",
+		"usage: completeness": "/usage/standing", "usage: periods": "/usage/periods", "usage: reconciliation": "/usage/reconciliation",
 	}
 	return p
 }
