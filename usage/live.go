@@ -37,6 +37,7 @@ type Live struct {
 
 	mu      sync.Mutex
 	totals  ring
+	unsure  ring // admitted without Redis
 	byName  map[string]*tenantLive
 	routes  map[string]*ring
 	details int
@@ -56,7 +57,7 @@ type tenantLive struct {
 // NewLive starts empty.
 func NewLive(cfg LiveConfig) *Live {
 	l := &Live{
-		now: cfg.Now, tenants: cfg.Tenants, totals: ring{step: totalStep},
+		now: cfg.Now, tenants: cfg.Tenants, totals: ring{step: totalStep}, unsure: ring{step: totalStep},
 		byName: map[string]*tenantLive{}, routes: map[string]*ring{}, seen: seenBatches{}, more: newLiveDetail(),
 	}
 	if l.now == nil {
@@ -103,6 +104,9 @@ func (l *Live) apply(r Row, oldest int64) {
 	t := tallyOf(r)
 	l.told.mark(r.Second)
 	l.totals.add(r.Second, t)
+	if t.degraded > 0 && t.admitted > 0 {
+		l.unsure.add(r.Second, t)
+	}
 	l.route(r.Route, oldest).add(r.Second, t)
 	tenant := l.tenant(r.Tenant, oldest)
 	tenant.all.add(r.Second, t)

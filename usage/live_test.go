@@ -220,7 +220,7 @@ func TestLive_TopRefusedNamesLimitAndBegin(t *testing.T) {
 		t.Fatalf("top one since the begin is %+v", one)
 	}
 	limits := l.TopLimits(at(500), 2)
-	if len(limits) != 2 || limits[0] != (usage.LimitRefusals{Limit: "global.all", Refused: 50}) || limits[1].Limit != "route:report.reports" {
+	if len(limits) != 2 || limits[0].Limit != "global.all" || limits[0].Refused != 50 || limits[0].Tenants != 0 || limits[1].Limit != "route:report.reports" {
 		t.Fatalf("top limits are %+v", limits)
 	}
 	if mine := l.TenantLimits("ten_a", at(0), 5); len(mine) != 2 || mine[0].Limit != "plan.requests" || mine[0].Refused != 7 {

@@ -44,6 +44,7 @@ type liveDetail struct {
 	paths map[pathKey]*pathLive
 	rest  ring // requests of paths that are not told apart, as invalid
 	times map[string]*timeLive
+	line  timeLine
 }
 
 type pathLive struct {
@@ -84,6 +85,7 @@ func (d *liveDetail) apply(b *Detail, through, now int64) {
 			continue
 		}
 		d.time(r.Route, through, r.Buckets, now)
+		d.line.add(through, r.Buckets)
 	}
 }
 
@@ -221,8 +223,8 @@ func (l *Live) RouteTimes() map[string]RouteTime {
 	out := map[string]RouteTime{}
 	for route, t := range l.more.times {
 		b := t.sum(l.now().Unix())
-		if n := b.total(); n > 0 {
-			out[route] = RouteTime{Decisions: n, P50: b.at(0.5), P99: b.at(0.99)}
+		if told := b.told(); told.Decisions > 0 {
+			out[route] = told
 		}
 	}
 	return out

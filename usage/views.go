@@ -35,6 +35,8 @@ type LimitRefusals struct {
 	Limit   string
 	Refused int64
 	Tenants int // that were refused by it, as far as they are told apart
+	// Since is the begin of the present run of refusals, ± 15 s; TopLimits alone tells it.
+	Since time.Time
 }
 
 // RouteTotals is what happened on a route; the fields are as in Point.
@@ -116,13 +118,15 @@ func (l *Live) TopRefused(since time.Time, n int) []TenantRefusals {
 }
 
 // runSince is the begin of the last run of refusals without a minute's pause.
-func runSince(r *ring) time.Time {
+func runSince(rings ...*ring) time.Time {
 	var at []int64
-	r.each(0, 1<<62, func(second int64, t tally) {
-		if t.refused > 0 {
-			at = append(at, second)
-		}
-	})
+	for _, r := range rings {
+		r.each(0, 1<<62, func(second int64, t tally) {
+			if t.refused > 0 {
+				at = append(at, second)
+			}
+		})
+	}
 	if len(at) == 0 {
 		return time.Time{}
 	}
@@ -155,7 +159,17 @@ func (l *Live) TopLimits(since time.Time, n int) []LimitRefusals {
 		out = append(out, r)
 	}
 	sortLimits(out)
-	return first(out, n)
+	out = first(out, n)
+	for i := range out {
+		var rings []*ring
+		for _, t := range l.byName {
+			if r := t.limits[out[i].Limit]; r != nil {
+				rings = append(rings, r)
+			}
+		}
+		out[i].Since = runSince(rings...)
+	}
+	return out
 }
 
 // TenantLimits is TopLimits for one tenant.
