@@ -46,6 +46,10 @@ func newHook(g guard, c Config) *http.Client {
 // tlsDialer makes TLS connections over those of dial.
 func tlsDialer(dial func(context.Context, string, string) (net.Conn, error), conf *tls.Config) func(context.Context, string, string) (net.Conn, error) {
 	return func(ctx context.Context, network, addr string) (net.Conn, error) {
+		// net/http lets a dial go on when its call is over: it has to end by itself, or
+		// receivers that say nothing would keep one connection a call.
+		ctx, cancel := context.WithTimeout(ctx, callTimeout)
+		defer cancel()
 		raw, err := dial(ctx, network, addr)
 		if err != nil {
 			return nil, err
