@@ -159,6 +159,8 @@ type UsageState struct {
 // LedgerRollupRows adds events up.
 type LedgerRollupRows interface {
 	UsageState(ctx context.Context) (UsageState, error)
+	// UsageSince is when the first batch of any replica but own came; forever() when none did.
+	UsageSince(ctx context.Context, own string) (time.Time, error)
 	// LockUsageRollup makes this transaction the only one that adds up, and returns up to
 	// where it is done.
 	LockUsageRollup(ctx context.Context) (int64, error)

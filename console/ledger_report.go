@@ -338,6 +338,16 @@ func (s *Ledger) Last24h(ctx context.Context, tenantIDs []string) (map[string]Te
 	return out, err
 }
 
+// Since is when the ledger began: when the first gateway told of usage. It is far in the
+// future while none has.
+func (s *Ledger) Since(ctx context.Context) (since time.Time, err error) {
+	err = s.d.Store.Read(ctx, func(tx Tx) error {
+		since, err = tx.UsageSince(ctx, corrections().Replica)
+		return err
+	})
+	return since, err
+}
+
 // Sums tells what tenants used, in the order of the asks, everything committed
 // included.
 func (s *Ledger) Sums(ctx context.Context, asks []LedgerAsk) (sums []UsageSums, err error) {

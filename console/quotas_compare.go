@@ -43,9 +43,13 @@ func (s *Quotas) Compare(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	whole, err := s.whole(ctx, beats, now)
+	if err != nil {
+		return err
+	}
 	fresh := make(map[string]reading, len(s.readings))
 	err = s.each(ctx, now, func(ctx context.Context, cases []quotaCase) error {
-		return s.compare(ctx, cases, &comparison{at: now, beats: beats, fresh: fresh})
+		return s.compare(ctx, cases, &comparison{at: now, beats: beats, fresh: fresh, whole: whole})
 	})
 	if err != nil {
 		return fmt.Errorf("compare counters of quotas with the ledger: %w", err)
@@ -59,6 +63,24 @@ type comparison struct {
 	at    time.Time // by Redis' clock, before any counter was read
 	beats []policy.Heartbeat
 	fresh map[string]reading
+	whole time.Time // of periods that began before, the ledger need not have all
+}
+
+// whole is from when on the ledger has, sooner or later, all that was admitted: since it began, and
+// never while a replica is alive that keeps no spool or whose spool had no room. What the
+// ledger cannot have is no reason to take anything off a counter.
+func (s *Quotas) whole(ctx context.Context, beats []policy.Heartbeat, now time.Time) (time.Time, error) {
+	for i := range beats {
+		b := &beats[i]
+		if now.Sub(b.At) <= GoneAfter && (b.Usage == nil || b.Usage.Unnoted > 0) {
+			return forever(), nil
+		}
+	}
+	since, err := s.ledger.Since(ctx)
+	if err != nil {
+		return time.Time{}, fmt.Errorf("read when the ledger began: %w", err)
+	}
+	return since, nil
 }
 
 // compare brings some counters and the ledger's sums, which were read before, together.
@@ -108,7 +130,7 @@ func (s *Quotas) compare(ctx context.Context, cases []quotaCase, round *comparis
 // excess is by how much a counter is certainly too high, and notes what is read of it for the
 // next round.
 func (s *Quotas) excess(c *quotaCase, units int64, round *comparison) int64 {
-	if units <= 0 {
+	if units <= 0 || round.whole.After(c.began()) {
 		return 0
 	}
 	now := reading{start: c.counter.Start, units: units, at: round.at}

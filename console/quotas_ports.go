@@ -35,6 +35,8 @@ type QuotaMarkFeed interface {
 type QuotaLedger interface {
 	// Sums has one answer for each ask, everything committed included.
 	Sums(ctx context.Context, asks []LedgerAsk) ([]UsageSums, error)
+	// Since is when the ledger began: what was admitted before, it need not have.
+	Since(ctx context.Context) (time.Time, error)
 }
 
 // QuotaGrantUnits is how many units a tenant's period was given.

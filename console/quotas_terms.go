@@ -86,6 +86,14 @@ func (t tenantTerms) quota(q *policy.CompiledQuota, now time.Time) (quotaCase, b
 	return c, !from.Unlimited
 }
 
+// began is when the tenant can first have used anything of the period.
+func (c *quotaCase) began() time.Time {
+	if c.tenant.CreatedAt.After(c.counter.Start) {
+		return c.tenant.CreatedAt
+	}
+	return c.counter.Start
+}
+
 // sums fills in what the ledger has of each case. Whatever was admitted counts: also what a
 // fallback admitted while Redis was away, and what was interrupted.
 func (s *Quotas) sums(ctx context.Context, cases []quotaCase) error {

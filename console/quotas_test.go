@@ -195,6 +195,44 @@ func TestQuotas_I12_ACounterAboveTheLedgerIsLoweredOnlyWhenItIsCertainlyWrong(t 
 	}
 }
 
+// TestQuotas_I12_WhatTheLedgerCannotHaveIsNotTakenOffACounter: what was admitted before there
+// was a ledger, by a replica without a spool, or when a spool had no room.
+func TestQuotas_I12_WhatTheLedgerCannotHaveIsNotTakenOffACounter(t *testing.T) {
+	t.Parallel()
+	for name, blind := range map[string]func(w *quotaWorld){
+		"the ledger began within the period": func(w *quotaWorld) { w.ledger.since = w.redis.now },
+		"there is no ledger":                 func(w *quotaWorld) { w.ledger.since = time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC) },
+		"a replica keeps no spool":           func(w *quotaWorld) { w.beatOf(policy.Heartbeat{ID: "gw_2"}) },
+		"a spool had no room for a few notes": func(w *quotaWorld) {
+			w.beatOf(policy.Heartbeat{ID: "gw_2", Usage: &policy.UsageStanding{Committed: 1 << 40, Unnoted: 3}})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newQuotaWorld(t)
+			w.clock.add(-20 * 24 * time.Hour)
+			ten := w.on("month", console.NewTenant{}) // older than the period
+			w.clock.add(20 * 24 * time.Hour)
+			w.beat("gw_1", 0)
+			w.firstMarks()
+			w.count(ten, 900)
+			w.used(ten, 100)
+			for range 4 {
+				w.later(20 * time.Second)
+				w.beat("gw_1", 0)
+				blind(w)
+				w.work()
+			}
+			if n := w.counter(ten); n != 900 {
+				t.Errorf("900 units were lowered to %d", n)
+			}
+			if s := w.standing(ten); s.Drift() != -800 {
+				t.Errorf("standing %+v", s)
+			}
+		})
+	}
+}
+
 // TestQuotas_I12_ABusyCounterIsNotLowered: under load Redis is always ahead of the ledger.
 func TestQuotas_I12_ABusyCounterIsNotLowered(t *testing.T) {
 	t.Parallel()

@@ -108,8 +108,11 @@ type quotaLedger struct {
 	used   map[string]console.UsageSums // by tenant, for whatever period
 	asks   []console.LedgerAsk
 	report console.UsageReport
+	since  time.Time
 	down   error
 }
+
+func (l *quotaLedger) Since(context.Context) (time.Time, error) { return l.since, l.down }
 
 func (l *quotaLedger) Sums(_ context.Context, asks []console.LedgerAsk) ([]console.UsageSums, error) {
 	out := make([]console.UsageSums, len(asks))
@@ -188,10 +191,15 @@ func (w *quotaWorld) later(d time.Duration) {
 
 // beat is a heartbeat of now whose replica knows that the ledger has all up to some time ago.
 func (w *quotaWorld) beat(id string, lag time.Duration) {
+	w.beatOf(policy.Heartbeat{ID: id, Usage: &policy.UsageStanding{Committed: w.redis.now.Add(-lag).Unix()}})
+}
+
+// beatOf is any heartbeat, of now.
+func (w *quotaWorld) beatOf(h policy.Heartbeat) {
 	w.redis.set(func() {
-		h := policy.Heartbeat{ID: id, At: w.redis.now, Usage: &policy.UsageStanding{Committed: w.redis.now.Add(-lag).Unix()}}
+		h.At = w.redis.now
 		for i := range w.redis.beats {
-			if w.redis.beats[i].ID == id {
+			if w.redis.beats[i].ID == h.ID {
 				w.redis.beats[i] = h
 				return
 			}

@@ -121,3 +121,8 @@ func (t tx) RebuildUsageDay(ctx context.Context, day time.Time) (rows int64, err
 	}
 	return rows, nil
 }
+
+// UsageSince implements console.LedgerRollupRows.
+func (t tx) UsageSince(ctx context.Context, own string) (time.Time, error) {
+	return t.q.UsageSince(ctx, own)
+}

@@ -117,8 +117,13 @@ SELECT * FROM usage_marks WHERE updated_at >= @since OR NOT final AND updated_at
 -- name: ListUsageGaps :many
 SELECT g.*, m.replica, m.boot FROM usage_gaps g JOIN usage_marks m USING (run) ORDER BY g.noted_at DESC, g.id DESC LIMIT 100;
 
+-- name: UsageSince :one
+-- When the first batch of any replica came; far in the future when none did.
+SELECT coalesce(min(first_at), '9999-01-01T00:00:00Z')::timestamptz AS since FROM usage_marks WHERE replica <> @own;
+
 -- name: CountMissingUsage :one
-SELECT coalesce(sum(missing), 0)::bigint AS missing FROM usage_gaps WHERE missing > 0;
+-- A forged number can leave a gap of any size.
+SELECT least(coalesce(sum(missing), 0), 9007199254740991)::bigint AS missing FROM usage_gaps WHERE missing > 0;
 
 -- name: ListClosedAfter :many
 -- Closed periods of some tenants that end after a time.

@@ -244,9 +244,10 @@ func (q *Queries) CountHeldUsage(ctx context.Context) (CountHeldUsageRow, error)
 }
 
 const countMissingUsage = `-- name: CountMissingUsage :one
-SELECT coalesce(sum(missing), 0)::bigint AS missing FROM usage_gaps WHERE missing > 0
+SELECT least(coalesce(sum(missing), 0), 9007199254740991)::bigint AS missing FROM usage_gaps WHERE missing > 0
 `
 
+// A forged number can leave a gap of any size.
 func (q *Queries) CountMissingUsage(ctx context.Context) (int64, error) {
 	row := q.db.QueryRow(ctx, countMissingUsage)
 	var missing int64
@@ -1175,4 +1176,16 @@ func (q *Queries) TryUsageJob(ctx context.Context) (bool, error) {
 	var got bool
 	err := row.Scan(&got)
 	return got, err
+}
+
+const usageSince = `-- name: UsageSince :one
+SELECT coalesce(min(first_at), '9999-01-01T00:00:00Z')::timestamptz AS since FROM usage_marks WHERE replica <> $1
+`
+
+// When the first batch of any replica came; far in the future when none did.
+func (q *Queries) UsageSince(ctx context.Context, own string) (time.Time, error) {
+	row := q.db.QueryRow(ctx, usageSince, own)
+	var since time.Time
+	err := row.Scan(&since)
+	return since, err
 }
