@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -30,14 +29,7 @@ func TestUsage_U01_I08_TheWholeChainLosesAndDoublesNothing(t *testing.T) {
 	d := StartDemo(t, "--gateways=1", exact)
 	api := newAPILog(t)
 	p := d.Processes.Gateways[0]
-	p.Argv = slices.Clone(p.Argv)
-	for i, arg := range p.Argv {
-		if strings.HasPrefix(arg, "--upstream=") {
-			p.Argv[i] = "--upstream=" + api.URL
-		}
-	}
-	d.Kill(p)
-	d.Restart(p)
+	d.upstreamOf(p, api.URL)
 	d.WaitGateway(0)
 	d.Publish(chainPolicy())
 	ten, _ := d.NewTenant("Counted", "free")
@@ -92,6 +84,9 @@ func TestUsage_U01_I08_TheWholeChainLosesAndDoublesNothing(t *testing.T) {
 	t.Logf("%d kills, %d of gateways: %d answered", kills, ofGateways, answered.Load())
 }
 
+// settled is how long it takes until what is sent twice has come: 5 s.
+const settled = 6 * time.Second
+
 // ledgerHas waits until the ledger has what the upstream saw, and checks that it has
 // nothing else.
 func (d *Demo) ledgerHas(tenant string, api *apiLog, workers, kills int) {
@@ -122,7 +117,7 @@ func (d *Demo) ledgerHas(tenant string, api *apiLog, workers, kills int) {
 		}
 		return nil
 	})
-	pause(d.t.Context(), 6*time.Second) // what is sent twice comes within 5 s
+	pause(d.t.Context(), settled)
 	var surplus int64
 	for i := range usageRoutes {
 		route := fmt.Sprintf("r%d", i)
