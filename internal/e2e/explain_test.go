@@ -69,15 +69,18 @@ func TestExplain_TheSupportCallTakesLessThanFifteenSeconds(t *testing.T) {
 	if !strings.Contains(p.Path(), "/explain") {
 		t.Errorf("the boost leads to %s", p.Path())
 	}
-	admitted := false
-	eventually(t, 15*time.Second, "the tenant is admitted again", func() error {
-		if a := d.Hit(0, tenant.Key, "/v1/items"); a.Status >= 400 {
-			return fmt.Errorf("status %d", a.Status)
-		}
-		admitted = true
-		return nil
-	})
-	if took := time.Since(begun); !admitted || took > 15*time.Second {
+	// Now and then one is admitted without a boost too, by what flows back: only the numbers
+	// tell that a gateway knows of it.
+	for i := range d.Gateways {
+		eventually(t, 15*time.Second, "the tenant is admitted by twice its limit", func() error {
+			a := d.Hit(i, tenant.Key, "/v1/items")
+			if told := a.Header.Get("RateLimit-Policy"); a.Status >= 400 || !strings.Contains(told, `"plan.requests";q=120;w=60`) {
+				return fmt.Errorf("gateway %d: status %d by %s", i, a.Status, told)
+			}
+			return nil
+		})
+	}
+	if took := time.Since(begun); took > 15*time.Second {
 		t.Errorf("the call took %v", took)
 	}
 	t.Logf("the call took %v", time.Since(begun).Round(time.Millisecond))
