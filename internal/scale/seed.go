@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 )
@@ -13,14 +14,15 @@ type Size struct {
 	Tenants int // at least 100
 	Keys    int // credentials of each tenant
 	Audit   int // events
+	Usage   int // events of the ledger, over 90 days and a tenth of the tenants; with their sums more than three times as many rows
 }
 
 // Full is what the product promises to be quick with.
-func Full() Size { return Size{Tenants: 100_000, Keys: 10, Audit: 1_000_000} }
+func Full() Size { return Size{Tenants: 100_000, Keys: 10, Audit: 1_000_000, Usage: 3_000_000} }
 
 // Percent is p hundredths of s, with the same number of keys a tenant.
 func (s Size) Percent(p int) Size {
-	return Size{Tenants: s.Tenants * p / 100, Keys: s.Keys, Audit: s.Audit * p / 100}
+	return Size{Tenants: s.Tenants * p / 100, Keys: s.Keys, Audit: s.Audit * p / 100, Usage: s.Usage * p / 100}
 }
 
 // Known names things that Seed put in, to look for. They have the same
@@ -72,10 +74,37 @@ func steps(s Size) []statement {
 		{"overrides", seedOverrides, nil},
 		{"audit trail", seedAudit, []any{s.Audit, s.Tenants, s.Keys}},
 	}
-	for _, table := range []string{"tenants", "credentials", "key_versions", "rotations", "key_use", "key_sources", "key_use_hours", "overrides", "audit_events"} {
+	out = append(out, usageSteps(s, time.Now().UTC().Add(-usageDays*24*time.Hour).Truncate(time.Second))...)
+	for _, table := range []string{"tenants", "credentials", "key_versions", "rotations", "key_use", "key_sources", "key_use_hours", "overrides", "audit_events",
+		"usage_events", "usage_minutes", "usage_quarters", "usage_days", "usage_fleet", "usage_fleet_days", "usage_tenant_hours", "usage_tenant_days", "usage_periods", "usage_gaps", "usage_quarantine", "quota_standings"} {
 		out = append(out, statement{"vacuum", "VACUUM (ANALYZE) " + table, nil})
 	}
 	return append(out, statement{"settings", "RESET ALL", nil})
+}
+
+// usageSteps fills the ledger. It has nothing when s has no usage.
+func usageSteps(s Size, from time.Time) []statement {
+	if s.Usage == 0 {
+		return nil
+	}
+	ingest := 1 + (s.Usage-1)/200
+	return []statement{
+		{"months", seedMonths, []any{from}},
+		{"gateways", seedMarks, []any{s.Usage + 1}},
+		{"usage", seedEvents, []any{s.Usage, s.Tenants, s.Keys, from}},
+		{"usage by minutes", sumMinutes, nil},
+		{"usage by quarters", sumQuarters, nil},
+		{"usage by days", sumDays, nil},
+		{"usage by gateway", sumFleet, nil},
+		{"usage by gateway and day", sumFleetDays, nil},
+		{"usage by tenant and hour", sumTenantHours, nil},
+		{"usage by tenant and day", sumTenantDays, nil},
+		{"periods", seedPeriods, []any{from, ingest}},
+		{"quotas", seedQuotas, nil},
+		{"gaps", seedGaps, nil},
+		{"held usage", seedHeld, nil},
+		{"position of the ledger", seedIntake, []any{ingest}},
+	}
 }
 
 func known(ctx context.Context, conn *pgx.Conn, s Size) (Known, error) {
