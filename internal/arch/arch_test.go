@@ -58,6 +58,19 @@ var list = sync.OnceValues(func() (map[string]pkg, error) {
 // short is the path of our own package within the module; others' as it is.
 func short(path string) string { return strings.TrimPrefix(path, module+"/") }
 
+// TestProgram_R104_CarriesTheTimeZonesWithIt: quotas follow calendars also in a container
+// that has no time zones of its own.
+func TestProgram_R104_CarriesTheTimeZonesWithIt(t *testing.T) {
+	t.Parallel()
+	pkgs, err := list()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p := pkgs["cmd/headgate"]; !slices.Contains(p.Deps, "time/tzdata") {
+		t.Errorf("the program has %d packages in it, and time/tzdata is none of them", len(p.Deps))
+	}
+}
+
 func ours(path string) bool { return strings.HasPrefix(path, module+"/") }
 
 func packages(t *testing.T) map[string]pkg {
