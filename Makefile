@@ -18,7 +18,7 @@ FAULT_ROUNDS ?= 3
 ENTRIES      ?= 10000000
 SCALE        ?= 100
 
-.PHONY: help demo build test verify lint gen deps prove scale steps faults simulate bench e2e-12 fuzz race vuln clean go
+.PHONY: help demo build test verify lint gen deps prove scale steps faults ingest simulate bench e2e-12 fuzz race vuln clean go
 
 help: ## this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -79,7 +79,12 @@ faults: go ## break Redis, Sentinel, Cluster and gateways in every way of the te
 	@sh scripts/deps.sh pg redis pgbouncer
 	PATH="$$PATH:/usr/sbin" $(GO) test -count=1 -timeout=10m -tags pgbouncer -run Pooler ./db
 	HEADGATE_FAULTS=long $(GO) test -count=$(FAULT_ROUNDS) -timeout=60m -parallel=2 -run '_R[0-9]+_|_I[0-9]+_|Sentinel|Cluster' ./limiter/... ./policy/feed ./gateway/... ./cmd/headgate
+	HEADGATE_FAULTS=long $(GO) test -count=1 -timeout=60m -parallel=2 -v -run '_U[0-9]+_|_I(07|08|12)_|_P(01|13)_|_A(08|22)_|_B2_|_R10[0-9]_|_R11[0-2]_|Receipt_' ./usage/... ./receipt ./notify ./gateway/... ./console ./internal/csvout
 	HEADGATE_FAULTS=long $(GO) test -count=1 -timeout=60m -parallel=2 -v ./internal/e2e
+
+ingest: go ## measure how many events of usage a second the ledger takes in, beside COPY of the same rows, and how late
+	@sh scripts/deps.sh pg
+	$(GO) test -run '^$$' -bench Ledger_T13 -benchtime 1x -timeout=30m ./console
 
 simulate: go ## replay a log of ENTRIES decisions (10 million) under two policies, and print how long it takes
 	$(GO) test -run '^$$' -bench Simulate -benchtime 1x -timeout=30m ./replay -entries $(ENTRIES)
