@@ -31,6 +31,40 @@ const (
 	fieldReset     = "Ratelimit-Reset"
 )
 
+// fieldSet sets fields of a header. Their values lie in one array, where net/http makes
+// one for each.
+type fieldSet struct {
+	h    http.Header
+	over http.Header // loses what is set; nil: none
+	room []string
+}
+
+// Set sets a field.
+func (f *fieldSet) Set(name, value string) {
+	name = http.CanonicalHeaderKey(name)
+	delete(f.over, name)
+	f.h[name] = f.value(value)
+}
+
+// Add adds a line to a field.
+func (f *fieldSet) Add(name, value string) {
+	name = http.CanonicalHeaderKey(name)
+	if had := f.h[name]; len(had) > 0 {
+		f.h[name] = append(had, value)
+		return
+	}
+	f.h[name] = f.value(value)
+}
+
+func (f *fieldSet) value(text string) []string {
+	if len(f.room) == cap(f.room) {
+		f.room = make([]string, 0, 10)
+	}
+	n := len(f.room)
+	f.room = append(f.room, text)
+	return f.room[n : n+1 : n+1]
+}
+
 // maxInteger is the largest integer of a structured field (RFC 9651, 3.3.1).
 const maxInteger = 999_999_999_999_999
 
@@ -85,7 +119,7 @@ func (v *Verdict) retryAfterMillis() int64 {
 // of strings): every limit whose numbers are known by its id, in the order of
 // evaluation. Ids of limits need no escaping.
 func writeLimits(h FieldSink, v *Verdict) {
-	policies, limits := make([]byte, 0, 160), make([]byte, 0, 128)
+	policies, limits := make([]byte, 0, 288), make([]byte, 0, 128)
 	for i := range v.Limits {
 		l := &v.Limits[i]
 		if l.Unknown {
@@ -109,8 +143,10 @@ func writeLimits(h FieldSink, v *Verdict) {
 		}
 	}
 	if len(policies) > 0 {
-		h.Set(fieldPolicies, string(policies))
-		h.Set(fieldLimits, string(limits))
+		n := len(policies)
+		text := string(append(policies, limits...)) // one for both
+		h.Set(fieldPolicies, text[:n])
+		h.Set(fieldLimits, text[n:])
 	}
 }
 

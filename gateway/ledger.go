@@ -29,7 +29,9 @@ func (g *Gateway) note(in *Inbound, v *Verdict) {
 	}
 	var err error
 	if in.Ends {
-		v.ticket = &spool.Ticket{}
+		if v.ticket = in.ticket; v.ticket == nil {
+			v.ticket = &spool.Ticket{}
+		}
 		err = s.Begin(v.ticket, &e)
 	} else {
 		err = s.Note(&e, v.Outcome)

@@ -33,7 +33,7 @@ const exposedHeaders = "RateLimit-Policy, RateLimit, RateLimit-Limit, RateLimit-
 // Origin header: without the CORS fields a browser would show a refusal as a
 // network error.
 func (g *Gateway) writeRefusal(w http.ResponseWriter, v *Verdict, origin string) {
-	h := w.Header()
+	h := &fieldSet{h: w.Header()}
 	g.writeHeaders(h, v)
 	writeCORS(h, origin)
 	if v.Bare {
@@ -43,7 +43,7 @@ func (g *Gateway) writeRefusal(w http.ResponseWriter, v *Verdict, origin string)
 		return
 	}
 	p := v.problem()
-	writeProblemBody(w, &p)
+	writeProblemBody(w, h, &p)
 }
 
 // contentType is that of a refusal's body.
@@ -89,8 +89,9 @@ func writeProblem(w http.ResponseWriter, code Code, requestID, detail string) {
 	if detail != "" {
 		p.Detail = detail
 	}
-	w.Header().Set(headerRequestID, requestID)
-	writeProblemBody(w, &p)
+	h := &fieldSet{h: w.Header()}
+	h.Set(headerRequestID, requestID)
+	writeProblemBody(w, h, &p)
 }
 
 // appendTo spells the problem as encoding/json does, without asking it: a flood of
@@ -137,8 +138,7 @@ func appendText(b []byte, text string) []byte {
 }
 
 // writeProblemBody answers with a problem.
-func writeProblemBody(w http.ResponseWriter, p *problem) {
-	h := w.Header()
+func writeProblemBody(w http.ResponseWriter, h FieldSink, p *problem) {
 	h.Set("Content-Type", "application/problem+json")
 	h.Set("X-Content-Type-Options", "nosniff")
 	w.WriteHeader(p.Status)

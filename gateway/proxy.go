@@ -7,15 +7,14 @@ import (
 	"log"
 	"net"
 	"net/http"
-	"net/http/httptrace"
 	"net/http/httputil"
-	"net/textproto"
 	"net/url"
 	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/headgate/headgate/usage/spool"
 )
 
 const (
@@ -29,13 +28,35 @@ const (
 // reads it.
 const statusClientGone = 499
 
-// exchange is what the proxy remembers of a request while the upstream has it.
+// exchange is what the proxy remembers of a request while the upstream has it, and
+// what ReverseProxy answers to. It is made once for all, because each part of its own
+// is work for the collector.
 type exchange struct {
+	http.ResponseWriter
+	g       *Gateway
+	in      Inbound
+	ticket  spool.Ticket
 	verdict Verdict
 	badBody atomic.Bool // the caller's body could not be read
 	trailer http.Header // of the outbound request, filled at the end of the body
 	ended   atomic.Bool // what became of it is noted
 	settlement
+}
+
+// Unwrap lets http.ResponseController find the caller's connection.
+func (x *exchange) Unwrap() http.ResponseWriter { return x.ResponseWriter }
+
+// WriteHeader begins an answer. An upstream's 1xx answers are passed on without
+// modifyResponse being asked, so fields that only we may set are dropped here.
+func (x *exchange) WriteHeader(status int) {
+	if status >= 100 && status < 200 && status != http.StatusSwitchingProtocols {
+		x.g.noted(x) // before the caller sees anything
+		dropOurs(x.Header())
+		if name := x.verdict.settleHeader(); name != "" {
+			x.Header().Del(name)
+		}
+	}
+	x.ResponseWriter.WriteHeader(status)
 }
 
 type exchangeKey struct{}
@@ -48,11 +69,13 @@ func exchangeOf(ctx context.Context) *exchange {
 // ProxyHandler decides each request and forwards what is admitted.
 func (g *Gateway) ProxyHandler() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		x := &exchange{verdict: g.decide(r.Context(), &Inbound{
+		x := &exchange{ResponseWriter: w, g: g, in: Inbound{
 			Method: r.Method, Host: r.Host, EscapedPath: r.URL.EscapedPath(), Query: r.URL.RawQuery, Header: r.Header,
 			Peer: peerAddress(r.RemoteAddr), Ends: true, readBody: bodyReader(w, r),
-		})}
+		}}
+		x.in.ticket = &x.ticket
 		v := &x.verdict
+		g.decideInto(r.Context(), &x.in, v)
 		// Also when the copy panics, and after an upgrade has ended.
 		defer v.End() //nolint:contextcheck // what is held has to be given back when the caller has left
 		g.writeDebug(w.Header(), r, v)
@@ -71,7 +94,7 @@ func (g *Gateway) ProxyHandler() http.Handler {
 			}
 			defer g.noted(x)          // also when the copy panics
 			defer g.settleExchange(x) //nolint:contextcheck // what was used is charged when the caller has left
-			g.proxy.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), exchangeKey{}, x)))
+			g.proxy.ServeHTTP(x, r.WithContext(context.WithValue(r.Context(), exchangeKey{}, x)))
 		}
 	})
 }
@@ -102,7 +125,7 @@ func (b *watchedBody) Read(p []byte) (int, error) {
 func (g *Gateway) newProxy() *httputil.ReverseProxy {
 	return &httputil.ReverseProxy{
 		Rewrite: g.rewrite, ModifyResponse: g.modifyResponse, ErrorHandler: g.upstreamFailed,
-		Transport:  earlyAnswers{upstreamTransport(g.cfg.UpstreamTimeout), g.noted},
+		Transport:  upstreamTransport(g.cfg.UpstreamTimeout),
 		BufferPool: &buffers{},
 		ErrorLog:   log.New(serverLog{g.cfg.Log}, "", 0),
 	}
@@ -119,33 +142,6 @@ func upstreamTransport(timeout time.Duration) *http.Transport {
 		DisableCompression: true, // bodies pass as they are
 		ForceAttemptHTTP2:  true,
 	}
-}
-
-// earlyAnswers drops fields that only we may set from an upstream's 1xx answers,
-// which ReverseProxy passes on before modifyResponse is asked.
-type earlyAnswers struct {
-	http.RoundTripper
-	noted func(*exchange) // is called before the caller sees anything
-}
-
-// RoundTrip asks the upstream.
-func (t earlyAnswers) RoundTrip(r *http.Request) (*http.Response, error) {
-	name := ""
-	x := exchangeOf(r.Context())
-	if x != nil {
-		name = x.verdict.settleHeader()
-	}
-	trace := &httptrace.ClientTrace{Got1xxResponse: func(_ int, h textproto.MIMEHeader) error {
-		if x != nil {
-			t.noted(x)
-		}
-		dropOurs(http.Header(h))
-		if name != "" {
-			http.Header(h).Del(name)
-		}
-		return nil
-	}}
-	return t.RoundTripper.RoundTrip(r.WithContext(httptrace.WithClientTrace(r.Context(), trace)))
 }
 
 // buffers lends the copy buffers of the proxy.
@@ -184,21 +180,30 @@ func (g *Gateway) rewrite(pr *httputil.ProxyRequest) {
 	if g.cfg.StripCredential {
 		stripCredentials(out.Header, rules.Credentials.Headers)
 	}
-	out.Header.Set(headerRequestID, v.RequestID)
-	out.Header.Set("X-Forwarded-Host", pr.In.Host)
-	out.Header.Set("X-Forwarded-Proto", proto)
+	to := fieldSet{h: out.Header}
+	to.Set(headerRequestID, v.RequestID)
+	to.Set("X-Forwarded-Host", pr.In.Host)
+	to.Set("X-Forwarded-Proto", proto)
 	if v.Client.IsValid() {
-		out.Header.Set("X-Forwarded-For", v.Client.String())
+		to.Set("X-Forwarded-For", v.clientText())
 	}
 	if v.Tenant != "" {
-		out.Header.Set(headerTenant, v.Tenant)
+		to.Set(headerTenant, v.Tenant)
 	}
 	if v.Credential != "" {
-		out.Header.Set(headerCredential, v.Credential)
+		to.Set(headerCredential, v.Credential)
 	}
 	if fieldText(v.User) {
-		out.Header.Set(headerUser, v.User)
+		to.Set(headerUser, v.User)
 	}
+}
+
+// clientText is the caller's address as text.
+func (v *Verdict) clientText() string {
+	if v.Client.Is4() {
+		return v.Subject // is the same, and made already
+	}
+	return v.Client.String()
 }
 
 // setPath forwards the very path that was matched and charged.
@@ -220,11 +225,13 @@ func (g *Gateway) modifyResponse(res *http.Response) error {
 	if name != "" {
 		x.readCost(res.Header, name)
 	}
-	v := x.verdict // the fields of a redirect tell no quota
-	if res.StatusCode >= 300 && res.StatusCode < 400 {
-		v.Limits = nil
+	v := &x.verdict
+	if res.StatusCode >= 300 && res.StatusCode < 400 { // the fields of a redirect tell no quota
+		told := x.verdict
+		told.Limits, v = nil, &told
 	}
-	g.writeHeaders(res.Header, &v)
+	// ReverseProxy adds what is left of the upstream's.
+	g.writeHeaders(&fieldSet{h: x.Header(), over: res.Header}, v)
 	if res.StatusCode != http.StatusSwitchingProtocols && res.Body != nil {
 		dropOurs(res.Trailer)
 		if name != "" { // announced, and known when the body has been read
@@ -238,7 +245,7 @@ func (g *Gateway) modifyResponse(res *http.Response) error {
 // dropOurs removes fields that only we may set.
 func dropOurs(h http.Header) {
 	for name := range h {
-		if lower := strings.ToLower(name); ownName(lower) || strings.HasPrefix(lower, "ratelimit") || strings.HasPrefix(lower, "x-ratelimit") {
+		if ownName(name) || begins(name, "ratelimit") || begins(name, "x-ratelimit") {
 			delete(h, name)
 		}
 	}

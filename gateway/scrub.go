@@ -13,17 +13,36 @@ import (
 // (CGI, WSGI) cannot tell the two apart.
 func scrub(h http.Header, clientIPHeader string) {
 	for name := range h {
-		plain := strings.ToLower(strings.ReplaceAll(name, "_", "-"))
+		var room [64]byte
+		plain := string(plainName(room[:0], name))
 		if ownName(plain) || strings.HasPrefix(plain, "x-forwarded") || spoofable(plain) || strings.EqualFold(plain, clientIPHeader) {
 			delete(h, name)
 		}
 	}
 }
 
+// plainName appends the lower case of a name to b, with hyphens for underscores.
+func plainName(b []byte, name string) []byte {
+	for i := range len(name) {
+		c := name[i]
+		switch {
+		case c == '_':
+			c = '-'
+		case c >= 'A' && c <= 'Z':
+			c += 'a' - 'A'
+		}
+		b = append(b, c)
+	}
+	return b
+}
+
 // ownName reports whether a field belongs to us alone.
 func ownName(name string) bool {
-	const prefix = "x-headgate-"
-	name = strings.ReplaceAll(name, "_", "-")
+	return begins(strings.ReplaceAll(name, "_", "-"), "x-headgate-")
+}
+
+// begins reports whether a name begins so, in whatever case.
+func begins(name, prefix string) bool {
 	return len(name) >= len(prefix) && strings.EqualFold(name[:len(prefix)], prefix)
 }
 

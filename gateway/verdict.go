@@ -53,6 +53,8 @@ type Inbound struct {
 
 	// readBody reads the beginning of the body, at most so many bytes.
 	readBody func(most int64) (*Body, error)
+	// ticket is the room for that of a door that sees the end; nil: one is made.
+	ticket *spool.Ticket
 }
 
 // Body is as much of a request's body as cost and limits may look at.
