@@ -156,8 +156,10 @@ func checksum(body string) string {
 // Digest is "sha256:" and the hex SHA-256 of the whole key, the only form in
 // which a key is stored.
 func Digest(s string) string {
+	const scheme = "sha256:"
 	sum := sha256.Sum256([]byte(s))
-	return "sha256:" + hex.EncodeToString(sum[:])
+	var room [len(scheme) + 2*sha256.Size]byte
+	return string(hex.AppendEncode(append(room[:0], scheme...), sum[:]))
 }
 
 // Equal reports in constant time whether a key hashes to the digest. For a kid
