@@ -67,6 +67,9 @@ type LedgerFeed interface {
 	Events(ctx context.Context, after string) (batches [][]byte, next string, err error)
 	// SetCommitted tells replicas how far the ledger has their events.
 	SetCommitted(ctx context.Context, marks []ledger.Mark) error
+	// DropEvents forgets everything up to a place: it was looked at, and what the ledger did
+	// not take of it, replicas send again.
+	DropEvents(ctx context.Context, through string) error
 }
 
 // UsageSums is what a tenant, or anything else, used.

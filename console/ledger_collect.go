@@ -26,6 +26,9 @@ const (
 	// Beyond these an event is held for a person: sums of such ones could not be added up.
 	mostRequests = 1 << 40
 	mostCost     = 1 << 44
+	// maxUnreadable bounds the batches that are held although nobody can read them: whoever may
+	// write to Redis must not fill the database. Others are counted alone.
+	maxUnreadable = 100
 	// poisonTries is how often an event is tried that the database refuses.
 	poisonTries = 3
 )
@@ -81,6 +84,13 @@ func (s *Ledger) Collect(ctx context.Context) error {
 			return err
 		}
 		s.in.place = next
+		if len(bodies) == 0 {
+			continue
+		}
+		// Whatever it was: what stays, stays for ever, and replicas wait for the room.
+		if err := feed.DropEvents(ctx, next); err != nil {
+			return fmt.Errorf("forget events that were read: %w", err)
+		}
 	}
 }
 
@@ -152,7 +162,11 @@ func (s *Ledger) holdBatch(ctx context.Context, body []byte, why error) error {
 		if err := tx.CountUnreadable(ctx, 1); err != nil {
 			return err
 		}
-		_, err := tx.HoldUsage(ctx, HeldRow{Reason: heldUnreadable, Detail: clip(why.Error()), Body: body}, s.d.now())
+		_, held, err := tx.CountHeldUsage(ctx)
+		if err != nil || held >= maxUnreadable {
+			return err
+		}
+		_, err = tx.HoldUsage(ctx, HeldRow{Reason: heldUnreadable, Detail: clip(why.Error()), Body: body}, s.d.now())
 		return err
 	})
 }

@@ -9,6 +9,10 @@ import (
 // need more waits until its gap is closed: the replica sends it again.
 const maxStretches = 256
 
+// maxJump bounds by how much numbers of a boot may be ahead of its mark: far more than the
+// largest spool holds, and far too few to add up to what no number holds.
+const maxJump = 1 << 32
+
 // runMark is a mark while batches of its boot are taken in.
 type runMark struct {
 	UsageMark

@@ -145,6 +145,9 @@ func (t *taking) loadMarks(ctx context.Context, batches []*intakeBatch) error {
 // batch sorts a batch's events into rows and what is held, and moves the mark.
 func (t *taking) batch(ctx context.Context, b *intakeBatch) error {
 	m := t.marks[BootName{b.Replica, b.Boot}]
+	if b.First > m.Seq+maxJump { // no spool holds so many
+		return nil
+	}
 	m.UpdatedAt = t.now
 	m.Final = m.Final || b.Final
 	if b.First > m.Seq+1 && !m.GapSince.IsZero() && t.now.Sub(m.GapSince) >= gapPatience {

@@ -1,6 +1,7 @@
 package console_test
 
 import (
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -266,6 +267,40 @@ func TestLedger_U08_OnePoisonEventHoldsUpNobody(t *testing.T) {
 	}
 	if err != nil || reasons["refused"] != 3 || reasons["unknown-tenant"] != 1 || reasons["unreadable"] != 1 {
 		t.Errorf("%v (%v)", reasons, err)
+	}
+}
+
+// TestLedger_U08_ForgersFillNothing: whoever may write to the stream can neither fill the
+// quarantine, nor have what they wrote stay, nor move a mark further than a spool can be.
+func TestLedger_U08_ForgersFillNothing(t *testing.T) {
+	t.Parallel()
+	w := newLedgerWorld(t)
+	w.wire.send(t, w.batchOf("gw_a", "b1", 1, 3))
+	for i := range 130 {
+		w.wire.bodies = append(w.wire.bodies, []byte("nonsense "+strconv.Itoa(i)))
+	}
+	for range 2 {
+		w.wire.send(t, w.batchOf("gw_a", "b1", 1<<52, 2))
+		w.collect(t)
+		w.pass(5 * time.Minute)
+	}
+	w.wire.send(t, w.batchOf("gw_a", "b1", 4, 2))
+	w.collect(t)
+	if n := w.query(t, "SELECT count(*) FROM usage_quarantine"); n != 100 {
+		t.Errorf("%d batches are held", n)
+	}
+	if n := w.query(t, "SELECT unreadable FROM usage_intake"); n != 130 {
+		t.Errorf("%d are counted", n)
+	}
+	if got := w.wire.mark("gw_a", "b1"); got != 5 {
+		t.Errorf("the mark is %d", got)
+	}
+	if w.wire.dropped != strconv.Itoa(len(w.wire.bodies)) {
+		t.Errorf("%s of %d were dropped", w.wire.dropped, len(w.wire.bodies))
+	}
+	s, err := w.ledger.Standing(w.ctx)
+	if err != nil || s.Missing != 0 || s.HeldBatch != 100 || s.Unreadable != 130 {
+		t.Errorf("%+v, %v", s, err)
 	}
 }
 

@@ -22,6 +22,7 @@ type eventFeed struct {
 	mu        sync.Mutex
 	bodies    [][]byte
 	committed map[console.BootName]int64
+	dropped   string
 	deaf      int // so often nobody can be told what is committed
 }
 
@@ -49,6 +50,13 @@ func (f *eventFeed) SetCommitted(_ context.Context, marks []ledger.Mark) error {
 	for _, m := range marks {
 		f.committed[console.BootName{Replica: m.Replica, Boot: m.Boot}] = m.Seq
 	}
+	return nil
+}
+
+func (f *eventFeed) DropEvents(_ context.Context, through string) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.dropped = through
 	return nil
 }
 

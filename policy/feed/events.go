@@ -119,3 +119,20 @@ func (p *Publisher) SetCommitted(ctx context.Context, marks []ledger.Mark) error
 	}
 	return nil
 }
+
+// DropEvents drops all batches up to and including a place that Events returned, whatever
+// they are. A replica sends again what is not committed of them.
+func (p *Publisher) DropEvents(ctx context.Context, through string) error {
+	ms, n, ok := parseStreamID(through)
+	if !ok {
+		return fmt.Errorf("drop events: place %q is none", through)
+	}
+	if n++; n == 0 {
+		ms++
+	}
+	err := p.cfg.Client.XTrimMinID(ctx, p.keys.usageEvents(), fmt.Sprintf("%d-%d", ms, n)).Err()
+	if err != nil && !redis.HasErrorPrefix(err, "WRONGTYPE") {
+		return fmt.Errorf("drop events up to %s: %w", through, err)
+	}
+	return nil
+}

@@ -231,3 +231,37 @@ func TestACL_AGatewaySendsEventsAndCannotSayThatTheyAreCommitted(t *testing.T) {
 		t.Fatalf("told %d, %v", n, err)
 	}
 }
+
+// TestEvents_U08_WhatWasReadGoesWhateverItSays: an entry that no mark ever passes would keep
+// everything after it, until there is room for nothing.
+func TestEvents_U08_WhatWasReadGoesWhateverItSays(t *testing.T) {
+	t.Parallel()
+	r := newEventRig(t)
+	if err := r.to.DropEvents(t.Context(), "1-1"); err != nil {
+		t.Fatal("there is no stream: ", err)
+	}
+	const stream = "hg:usage:{ledger}:events"
+	r.do("XADD", stream, "*", "replica", "gw_x", "boot", "b", "first", "1", "last", "9007199254740992", "batch", "x", "sum", "1")
+	r.ship(eventsOf(t, "b1", 1, 3))
+	bodies, place, err := r.to.Events(t.Context(), "")
+	if err != nil || len(bodies) != 2 {
+		t.Fatal(len(bodies), err)
+	}
+	r.ship(eventsOf(t, "b1", 4, 4))
+	r.commit("b1", 3)
+	if err := r.to.DropEvents(t.Context(), place); err != nil {
+		t.Fatal(err)
+	}
+	if got, _ := r.read(""); fmt.Sprint(got) != "[b1 4-4]" {
+		t.Fatalf("%v", got)
+	}
+	for _, none := range []string{"", "-", "x"} {
+		if err := r.to.DropEvents(t.Context(), none); err == nil {
+			t.Errorf("%q is a place", none)
+		}
+	}
+	r.do("SET", stream, "x")
+	if err := r.to.DropEvents(t.Context(), place); err != nil {
+		t.Error(err)
+	}
+}

@@ -31,6 +31,9 @@ func (f *UsageFeed) Events(_ context.Context, after string) (bodies [][]byte, ne
 // SetCommitted implements console.LedgerFeed.
 func (f *UsageFeed) SetCommitted(context.Context, []ledger.Mark) error { return nil }
 
+// DropEvents implements console.LedgerFeed.
+func (f *UsageFeed) DropEvents(context.Context, string) error { return nil }
+
 // Use tells the ledger of events, in as many batches as they need, and has it take
 // them in.
 func (w *World) Use(t testing.TB, events ...ledger.Event) {
