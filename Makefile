@@ -79,7 +79,7 @@ faults: go ## break Redis, Sentinel, Cluster and gateways in every way of the te
 	@sh scripts/deps.sh pg redis pgbouncer
 	PATH="$$PATH:/usr/sbin" $(GO) test -count=1 -timeout=10m -tags pgbouncer -run Pooler ./db
 	HEADGATE_FAULTS=long $(GO) test -count=$(FAULT_ROUNDS) -timeout=60m -parallel=2 -run '_R[0-9]+_|_I[0-9]+_|Sentinel|Cluster' ./limiter/... ./policy/feed ./gateway/... ./cmd/headgate
-	HEADGATE_FAULTS=long $(GO) test -count=1 -timeout=60m -parallel=2 -v -run '_U[0-9]+_|_I(07|08|12)_|_P(01|13)_|_A(08|22)_|_B2_|_R10[0-9]_|_R11[0-2]_|Receipt_' ./usage/... ./receipt ./notify ./gateway/... ./console ./internal/csvout
+	HEADGATE_FAULTS=long $(GO) test -count=1 -timeout=60m -parallel=2 -v -run '_U[0-9]+_|_I(07|08|12)_|_P(01|13)_|_A(08|22)_|_B2_|_R10[0-9]_|_R11[0-2]_|Receipt_' ./usage/... ./receipt ./notify ./gateway/... ./console ./internal/csvout ./limiter/redisstore
 	HEADGATE_FAULTS=long $(GO) test -count=1 -timeout=60m -parallel=2 -v ./internal/e2e
 
 ingest: go ## measure how many events of usage a second the ledger takes in, beside COPY of the same rows, and how late
