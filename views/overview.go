@@ -14,27 +14,33 @@ type OverviewProps struct {
 
 // OverviewLiveProps is the part of the overview that moves.
 type OverviewLiveProps struct {
-	Now       time.Time
-	Range     string // that the lines cover: "last hour"
-	LiveAge   string // source and age of the counts: "live, not the record · 2 s ago"
-	Stats     []ui.StatProps
-	Tenants   []RefusedTenant
-	Limits    []RefusedLimit
-	Quotas    []RunningQuota // of which most is used
-	Changes   []ChangeRow
-	AuditLink bool
-	Checklist []Step // empty once everything has been done
+	Now     time.Time
+	Range   string // that the lines cover: "last hour"
+	LiveAge string // source and age of the counts: "live, not the record · 2 s ago"
+	Stats   []ui.StatProps
+	Tenants []RefusedTenant
+	Limits  []RefusedLimit
+	Changes []ChangeRow
+	Coming  []ComingRow // what ends, runs out or is overdue, the most urgent first
+	// ComingAge is source and age of Coming; ComingUnknown why it cannot be told, "" when it can.
+	ComingAge, ComingUnknown string
+	AuditLink                bool
+	Checklist                []Step // empty once everything has been done
 
 	Hazards    []HazardRow
 	HazardsAge string // of the last look at Redis: "looked at 4 s ago", or that there was none
 }
 
-// RunningQuota is a quota of which much is used.
-type RunningQuota struct {
-	Name, URL, Plan string
-	Bar             ui.QuotaBar
-	Over            string // block or bill
-	Ends            time.Time
+// ComingRow is something that will happen by itself, or should have been done.
+type ComingRow struct {
+	At     time.Time
+	When   string // instead of At: "overdue", "used up", "3 Dec"
+	Tone   string // of When: "", warn or bad
+	Text   string // what will happen
+	Object string // to what, by its name
+	URL    string
+	Note   string
+	Bar    *ui.QuotaBar // of a quota
 }
 
 // HazardRow is something about a Redis server that endangers the limits.
@@ -52,14 +58,18 @@ type RefusedTenant struct {
 	Share           string // of its requests
 	Since           time.Time
 	NewSince        string // "new since v42" when its refusals began after a publication
+	ExplainURL      string // may be empty
 }
 
 // RefusedLimit is a limit that refuses now.
 type RefusedLimit struct {
-	ID      string
-	IfDown  string // fail mode of its route, or "–"
-	Refused string
-	Rate    string // the number in force
+	ID       string
+	IfDown   string // fail mode of its route, or "–"
+	Refused  string
+	Rate     string // the number in force
+	Since    time.Time
+	URL      string // who is refused by it now
+	NewSince string // as of a tenant
 }
 
 // ChangeRow is one change of the last day.

@@ -34,7 +34,7 @@ func pager() ui.PagerProps {
 func overviewPages() map[string]templ.Component {
 	good, bad := goodFacts(), badFacts()
 	nothing := overview("x")
-	nothing.Tenants, nothing.Limits, nothing.Changes = nil, nil, nil
+	nothing.Tenants, nothing.Limits, nothing.Changes, nothing.Coming, nothing.ComingUnknown = nil, nil, nil, nil, "What comes up cannot be read right now."
 	nothing.Checklist = []views.Step{{Done: true, Label: "Publish a policy.", Hint: "Plans, routes, limits."}, {Label: "Make a tenant.", Hint: "A customer.", URL: ui.TenantNewURL(), Action: "New tenant"}, {Unknown: true, Label: "Start a gateway."}, {Label: "Send a first request.", Hint: "With the key."}}
 	for i := range nothing.Stats {
 		nothing.Stats[i].Value, nothing.Stats[i].Values = ui.Unknown, nil

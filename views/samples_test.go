@@ -59,20 +59,23 @@ func stats() []ui.StatProps {
 		one(ui.StatProps{Label: "Decisions", Note: "last minute", Value: ui.Num(18420), Unit: "/s"}, wave(120, 100, 20)),
 		one(ui.StatProps{Label: "Refused", Note: "by limits, last minute", Value: "3.4 %"}, wave(120, 3, 2)),
 		one(ui.StatProps{Label: "Degraded", Note: "decided without Redis", Value: "19", Unit: "/s", Tone: "bad"}, wave(120, 1, 8)),
+		one(ui.StatProps{Label: "Decision p99", Note: "Redis included, upstream not; last minute", Value: "≤ 2.50 ms"}, wave(60, 2, 1)),
 		{Label: "Redis round trip", Note: "from the console, now", Value: "0.42 ms"},
-		{Label: "Gateways in sync", Note: "heartbeats, now", Value: "3 of 3"},
 	}
 }
 
 func overview(name string) views.OverviewLiveProps {
 	return views.OverviewLiveProps{Now: noon, Range: "last hour", LiveAge: "live, not the record · 2 s ago", Stats: stats(), AuditLink: true,
 		Tenants: []views.RefusedTenant{
-			{Name: name, URL: ui.TenantURL("ten_northwind", ""), Plan: "pro", Limit: "route:report.reports", Refused: "412", Share: "38 %", Since: at("11:41:00"), NewSince: "new since v42"},
+			{Name: name, URL: ui.TenantURL("ten_northwind", ""), Plan: "pro", Limit: "route:report.reports", Refused: "412", Share: "38 %", Since: at("11:41:00"), NewSince: "new since v42", ExplainURL: ui.ExplainTenantURL("ten_northwind")},
 			{Name: "Tern & Sons", URL: ui.TenantURL("ten_tern", ""), Plan: "free", Limit: "plan.requests", Refused: "41", Share: "61 %", Since: at("08:12:00")}},
-		Limits: []views.RefusedLimit{{ID: "route:report.reports", IfDown: "open", Refused: "412", Rate: "100/minute"}, {ID: "plan.requests", IfDown: "–", Refused: "96", Rate: "per plan"}},
+		Limits: []views.RefusedLimit{{ID: "route:report.reports", IfDown: "open", Refused: "412", Rate: "100/minute", Since: at("11:41:00"), NewSince: "new since v42", URL: ui.LockoutsURL("limit=route:report.reports")}, {ID: "plan.requests", IfDown: "–", Refused: "96", Rate: "per plan"}},
 		Changes: []views.ChangeRow{{At: at("11:40:00"), Actor: "ops@example.com", Text: "Policy published", Object: "v42", Detail: "route:report.reports 200/minute → 100/minute (and 2 more)", URL: ui.VersionURL(42), Reason: name},
 			{At: at("09:12:00"), Actor: "keys@example.com", Text: "Rotation started", Object: hostile, Detail: hostile, URL: ui.RotationURL("rot_1", "")}},
-		Quotas:     []views.RunningQuota{{Name: name, URL: ui.TenantURL("ten_a", ""), Plan: "pro", Over: "block", Ends: noon.Add(time.Hour), Bar: ui.QuotaBar{Known: true, Percent: 96, Text: "960 of 1 000", Forecast: "runs out 3 Dec", Tone: "warn"}}, {Name: name, URL: ui.TenantURL("ten_b", ""), Over: "bill"}},
+		ComingAge: "next 14 days, PostgreSQL · read 4 s ago",
+		Coming: []views.ComingRow{{When: "overdue", Tone: "bad", Text: "Rotation", Object: name, URL: ui.RotationURL("rot_1", ""), Note: "the old key is refused in 5 h"},
+			{At: noon.Add(7 * time.Hour), Text: "Override ends", Object: "plan.requests of " + name, URL: ui.OverrideURL("ovr_1", ""), Note: "9 000/minute, then 5 000/minute"},
+			{At: noon.Add(72 * time.Hour), Text: "Quota runs out", Object: name, URL: ui.TenantURL("ten_a", ""), Note: "forecast, not before 3 Dec in nine of ten futures", Bar: &ui.QuotaBar{Known: true, Percent: 83, Text: "830 of 1 000"}}},
 		HazardsAge: "looked at 4 s ago", Hazards: []views.HazardRow{{Tone: "bad", Label: "red", Server: "10.20.30.40:6379", Text: "maxmemory-policy is allkeys-lru: under memory pressure Redis drops counters, and whoever's counter is dropped gets a fresh budget. " + hostile, Mend: "Set maxmemory-policy noeviction."}},
 	}
 }

@@ -66,7 +66,8 @@ func (s *Server) facts(r *http.Request) ui.Facts {
 		}
 	}
 	s.liveFacts(&f)
-	f.Lockouts, f.LockoutsKnown = s.Lockouts.Count()
+	f.Lockouts, f.LockoutsAt, f.LockoutsKnown = s.Lockouts.Count()
+	s.alertFacts(r, &f)
 	return f
 }
 

@@ -221,7 +221,7 @@ func (s *Server) eventRows(ctx context.Context, events []console.AuditEvent) ([]
 
 // changesShown and changesSought bound the changes of the last day: how many are
 // shown, and how many pages of events are looked through for them.
-const changesShown, changesSought = 10, 20
+const changesShown, changesSought = 6, 20
 
 // lastEvents are the newest events of the last day that changed what gateways
 // do or who may do what. Signing in, drafting and looking change nothing.

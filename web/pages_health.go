@@ -1,7 +1,6 @@
 package web
 
 import (
-	"fmt"
 	"math"
 	"time"
 
@@ -34,7 +33,6 @@ func healthLine(p ui.StatProps, samples []console.Sample, from, to time.Time, st
 }
 
 func roundTrip(x console.Sample) float64 { return float64(x.RTT) / float64(time.Millisecond) }
-func inSync(x console.Sample) float64    { return float64(x.InSync) }
 
 func redisStat(now time.Time, h console.Health) ui.StatProps {
 	p := ui.StatProps{Label: "Redis round trip", Note: "from the console, " + ui.Ago(now, h.At), Value: ui.Unknown}
@@ -45,20 +43,6 @@ func redisStat(now time.Time, h console.Health) ui.StatProps {
 		p.Value, p.Tone, p.Note = "unreachable", "bad", "since "+h.RedisSince.UTC().Format("15:04:05")
 	default:
 		p.Value = ui.Millis(h.RedisRTT)
-	}
-	return p
-}
-
-func syncStat(now time.Time, h console.Health) ui.StatProps {
-	p := ui.StatProps{Label: "Gateways in sync", Note: "heartbeats, " + ui.Ago(now, h.FleetAt), Value: ui.Unknown}
-	switch {
-	case !h.FleetKnown:
-		p.Tone, p.Note = "bad", "unknown while Redis is away"
-	case h.Nacked > 0:
-		p.Value, p.Tone = fmt.Sprintf("%d of %d", h.InSync, h.Of), "bad"
-		p.Note = fmt.Sprintf("%d refuse the version", h.Nacked)
-	default:
-		p.Value = fmt.Sprintf("%d of %d", h.InSync, h.Of)
 	}
 	return p
 }

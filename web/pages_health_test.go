@@ -21,7 +21,7 @@ func TestHealthLine_LeavesGapsWithoutSampleOrRedis(t *testing.T) {
 		{At: base.Add(31 * time.Second), RedisUp: true, InSync: 1},
 		{At: base.Add(time.Hour), RedisUp: true, InSync: 9},
 	}
-	p := healthLine(ui.StatProps{}, samples, from, from.Add(41*time.Second), 5*time.Second, inSync)
+	p := healthLine(ui.StatProps{}, samples, from, from.Add(41*time.Second), 5*time.Second, func(x console.Sample) float64 { return float64(x.InSync) })
 	want := []float64{3, math.NaN(), math.NaN(), 1}
 	if p.Step != sampleStep || len(p.Values) != len(want) {
 		t.Fatalf("%d points, one each %v", len(p.Values), p.Step)

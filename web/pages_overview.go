@@ -2,7 +2,9 @@ package web
 
 import (
 	"context"
+	"math"
 	"net/http"
+	"net/url"
 	"strings"
 	"time"
 
@@ -15,6 +17,9 @@ import (
 
 // recent is the range of "refused most" and "limits that refuse".
 const recent = 15 * time.Minute
+
+// mostRefused bounds the tenants and limits that the overview lists.
+const mostRefused = 5
 
 func (s *Server) overview(w http.ResponseWriter, r *http.Request) error {
 	live, err := s.overviewProps(r)
@@ -46,19 +51,17 @@ func (s *Server) overviewProps(r *http.Request) (views.OverviewLiveProps, error)
 		return p, err
 	}
 	p.Hazards, p.HazardsAge = hazardRows(now, h)
-	p.Limits = limitsThatRefuse(s.Activity.Live().TopLimits(now.Add(-recent), 8), f)
+	p.Limits = limitsThatRefuse(now, s.Activity.Live().TopLimits(now.Add(-recent), mostRefused), f)
 	if p.AuditLink {
 		if p.Changes, err = s.lastChanges(ctx, now); err != nil {
 			return p, err
 		}
 	}
-	if p.Checklist, err = s.checklist(ctx, h, f); err != nil || p.Checklist != nil {
-		return p, err
-	}
-	week, running := s.look(ctx, actor(r))
-	p.Quotas = running
-	p.Stats[1].Note += " · " + week + " in this hour a week ago"
-	return p, nil
+	look := s.look(ctx)
+	p.Coming, p.ComingUnknown, p.ComingAge = look.coming, look.problem, "next 14 days, PostgreSQL · read "+ui.Ago(now, look.at)
+	p.Stats[1].Note = "same hour last week: " + look.week
+	p.Checklist, err = s.checklist(ctx, h, f)
+	return p, err
 }
 
 // overviewStats are the headline numbers with their lines over a range.
@@ -76,24 +79,57 @@ func (s *Server) overviewStats(now time.Time, sp span, h console.Health, f inFor
 	}
 	m := lastMinute(now, s.totals())
 	decisions, share, down, downTone := ui.Unknown, ui.Unknown, ui.Unknown, ""
+	unsure := lastMinute(now, s.Activity.Live().DegradedAdmissions)
 	if s.liveKnown(now) {
 		decisions, share = ui.Num(m.rate(decided(m.Point))), ui.Percent(percentOf(m.Refused, decided(m.Point)))
-		down = ui.Num(m.rate(m.Degraded))
+		down = ui.Num(m.rate(unsure.Degraded))
 	}
-	if m.Degraded > 0 && s.liveKnown(now) {
+	if unsure.Degraded > 0 && s.liveKnown(now) {
 		downTone = "bad"
 	}
 	return []ui.StatProps{
 		line(ui.StatProps{Label: "Decisions", Note: "last minute", Value: decisions, Unit: "/s"}, x.perSecond(decided)),
 		line(ui.StatProps{Label: "Refused", Note: "of decisions, last minute", Value: share}, x.values(refusedShare)),
-		line(ui.StatProps{Label: "Degraded", Note: "decided without Redis", Value: down, Unit: "/s", Tone: downTone}, x.perSecond(degraded)),
+		line(ui.StatProps{Label: "Degraded", Note: "admitted without Redis, last minute", Value: down, Unit: "/s", Tone: downTone},
+			s.series(s.Activity.Live().DegradedAdmissions, from, to, sp.step).perSecond(degraded)),
+		s.decisionTime(from, to, f),
 		health(redisStat(now, h), roundTrip),
-		health(syncStat(now, h), inSync),
 	}
 }
 
+// decisionTime is how long all but one in a hundred decisions took at most.
+func (s *Server) decisionTime(from, to time.Time, f inForce) ui.StatProps {
+	live := s.Activity.Live()
+	p := ui.StatProps{Label: "Decision p99", Note: "Redis included, upstream not; last minute", Value: ui.Unknown, From: from, Step: time.Minute, Markers: f.Markers}
+	if t := live.DecisionTime(); live.DetailKnown() && t.Decisions > 0 {
+		p.Value = withinText(t.P99)
+	} else if live.DetailKnown() {
+		p.Value = "–"
+	}
+	bounds := usage.TimeBounds()
+	for i, m := range live.DecisionTimes(from, to) {
+		if i == 0 {
+			p.From = m.At
+		}
+		v := math.NaN()
+		if m.Decisions > 0 {
+			v = float64(min(m.P99, bounds[len(bounds)-1])) / float64(time.Millisecond)
+		}
+		p.Values = append(p.Values, v)
+	}
+	return p
+}
+
+// newSince marks what began to be refused after the last publication of the hour.
+func newSince(now, since time.Time, f inForce) string {
+	if f.Version > 1 && now.Sub(f.Published) < time.Hour && !since.Before(f.Published) {
+		return "new since " + f.label()
+	}
+	return ""
+}
+
 func (s *Server) refusedMost(ctx context.Context, now time.Time, f inForce) ([]views.RefusedTenant, error) {
-	top := s.Activity.Live().TopRefused(now.Add(-recent), 8)
+	top := s.Activity.Live().TopRefused(now.Add(-recent), mostRefused)
 	ids := make([]string, 0, len(top))
 	for _, t := range top {
 		ids = append(ids, t.Tenant)
@@ -108,26 +144,26 @@ func (s *Server) refusedMost(ctx context.Context, now time.Time, f inForce) ([]v
 			Share: ui.Percent(percentOf(t.Refused, t.Requests)), Since: t.Since}
 		switch name, ok := names[t.Tenant]; {
 		case ok:
-			row.Name, row.URL = name, ui.TenantURL(t.Tenant, "")
+			row.Name, row.URL, row.ExplainURL = name, ui.TenantURL(t.Tenant, ""), ui.ExplainTenantURL(t.Tenant)
 		case t.Tenant == usage.Rest:
 			row.Name = "all others together"
 		}
-		if f.Version > 1 && now.Sub(f.Published) < time.Hour && !t.Since.Before(f.Published) {
-			row.NewSince = "new since " + f.label()
-		}
+		row.NewSince = newSince(now, t.Since, f)
 		rows = append(rows, row)
 	}
 	return rows, nil
 }
 
 // limitsThatRefuse adds what the policy says of each limit to its refusals.
-func limitsThatRefuse(top []usage.LimitRefusals, f inForce) []views.RefusedLimit {
+func limitsThatRefuse(now time.Time, top []usage.LimitRefusals, f inForce) []views.RefusedLimit {
 	rates, modes := limitFacts(f.Compiled)
 	var rows []views.RefusedLimit
 	for _, l := range top {
-		row := views.RefusedLimit{ID: l.Limit, IfDown: "–", Rate: rates[l.Limit], Refused: ui.Int(l.Refused)}
+		row := views.RefusedLimit{ID: l.Limit, IfDown: "–", Rate: rates[l.Limit], Refused: ui.Int(l.Refused), Since: l.Since, NewSince: newSince(now, l.Since, f)}
 		if row.ID == "" {
 			row.ID = "(without Redis)"
+		} else {
+			row.URL = ui.LockoutsURL(url.Values{"limit": {row.ID}}.Encode())
 		}
 		if m, ok := modes[l.Limit]; ok {
 			row.IfDown = m

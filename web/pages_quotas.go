@@ -4,7 +4,6 @@ import (
 	"context"
 	"net/http"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/headgate/headgate/console"
@@ -105,22 +104,41 @@ func quotaBar(q console.QuotaStanding) ui.QuotaBar {
 // pace is what becomes of a quota if the last 24 hours go on like that: an estimate
 // for lists, where a forecast of each would take too long.
 func pace(now time.Time, q console.QuotaStanding, day console.UsageSums) (text, tone string) {
-	perDay := day.Cost
-	if q.Counts == string(policy.CountsRequests) {
-		perDay = day.Admitted
-	}
-	left := q.Left()
+	perDay := countedBy(q, day)
 	switch {
-	case left == 0:
+	case q.Left() == 0:
 		return "used up", "bad"
 	case perDay <= 0:
 		return "", ""
 	}
-	out := now.Add(time.Duration(float64(left) / float64(perDay) * 24 * float64(time.Hour)))
-	if days := float64(left) / float64(perDay); days > 3650 || q.End != nil && !out.Before(*q.End) {
+	out, ok := atPace(now, q, day)
+	if !ok {
 		return "lasts at this pace", ""
 	}
 	return "runs out " + out.In(zoneNamed(q.TimeZone)).Format("2 Jan") + " at this pace", "warn"
+}
+
+// countedBy is what a quota counts of some use.
+func countedBy(q console.QuotaStanding, of console.UsageSums) int64 {
+	if q.Counts == string(policy.CountsRequests) {
+		return of.Admitted
+	}
+	return of.Cost
+}
+
+// atPace is when a quota runs out if all days are like the last one; false: not before
+// it starts anew, or in no foreseeable time.
+func atPace(now time.Time, q console.QuotaStanding, day console.UsageSums) (time.Time, bool) {
+	perDay := countedBy(q, day)
+	if perDay <= 0 {
+		return time.Time{}, false
+	}
+	days := float64(q.Left()) / float64(perDay)
+	if days > 3650 {
+		return time.Time{}, false
+	}
+	out := now.Add(time.Duration(days * 24 * float64(time.Hour)))
+	return out, q.End == nil || out.Before(*q.End)
 }
 
 // quotaPanel is a tenant's quota on its page; nil when it has none that was compared.
@@ -223,70 +241,4 @@ func (d tenantDays) put(row *views.TenantRow, now time.Time) {
 		row.Quota = quotaBar(q)
 		row.Quota.Forecast, row.Quota.Tone = pace(now, q, day.Total)
 	}
-}
-
-// overviewFor is how long the overview goes by what it read of the ledger: it asks for
-// itself every two seconds.
-const overviewFor = 15 * time.Second
-
-// ledgerLook is what the overview shows of the ledger, kept for a moment. The zero
-// value is empty. It is safe for concurrent use.
-type ledgerLook struct {
-	mu      sync.Mutex
-	at      time.Time
-	week    string // refused share of the same hour a week ago
-	running []views.RunningQuota
-}
-
-// look reads what the overview shows of the ledger. What cannot be read is unknown.
-func (s *Server) look(ctx context.Context, who console.Actor) (week string, running []views.RunningQuota) {
-	l := &s.ledgerSeen
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	now := s.Now()
-	if age := now.Sub(l.at); !l.at.IsZero() && age >= 0 && age < overviewFor {
-		return l.week, l.running
-	}
-	l.at, l.week, l.running = now, ui.Unknown, nil
-	from := now.UTC().Truncate(time.Hour).Add(-7 * 24 * time.Hour)
-	r, err := s.Ledger.Report(ctx, who, console.UsageQuery{From: from, To: from.Add(time.Hour)})
-	if err == nil && r.Total.Requests() > 0 {
-		l.week = ui.Percent(used.Share(r.Total.Refused, r.Total.Requests()))
-	}
-	if err == nil {
-		l.running, err = s.runningOut(ctx, now)
-	}
-	if err != nil {
-		s.Log.WarnContext(ctx, "the overview lacks the ledger", "error", err)
-	}
-	return l.week, l.running
-}
-
-// runningQuotas is how many quotas the overview lists.
-const runningQuotas = 5
-
-// runningOut are the quotas of which most is used, with what becomes of them.
-func (s *Server) runningOut(ctx context.Context, now time.Time) (rows []views.RunningQuota, err error) {
-	list, err := s.Quotas.MostUsed(ctx, runningQuotas)
-	if err != nil {
-		return nil, err
-	}
-	ids := make([]string, len(list))
-	for i, q := range list {
-		ids[i] = q.TenantID
-	}
-	days, err := s.Ledger.Last24h(ctx, ids)
-	if err != nil {
-		return nil, err
-	}
-	for _, q := range list {
-		bar := quotaBar(q)
-		bar.Forecast, bar.Tone = pace(now, q, days[q.TenantID].Total)
-		row := views.RunningQuota{Name: firstOf(q.TenantName, q.TenantID), URL: ui.TenantURL(q.TenantID, ""), Plan: q.Plan, Bar: bar, Over: q.Over}
-		if q.End != nil {
-			row.Ends = *q.End
-		}
-		rows = append(rows, row)
-	}
-	return rows, nil
 }

@@ -269,7 +269,7 @@ func TestOverview_WithRedisAwaySaysUnknownAndNeverZero(t *testing.T) {
 	waitFor(t, func() bool { return !w.Web.Fleet.Health(t.Context()).RedisUp })
 	strip := c.Get("/strip")
 	wants(t, strip, http.StatusOK, `data-health="bad"`, "unreachable", "gateways unknown", "Redis is unreachable from the console since")
-	wants(t, c.Get("/overview"), http.StatusOK, `data-health="bad"`, "unknown while Redis is away")
+	wants(t, c.Get("/overview"), http.StatusOK, `data-health="bad"`, `<dd>unreachable </dd>`, "Counts have not come in")
 	wants(t, c.Get("/gateways"), http.StatusOK, "Heartbeats travel through Redis, which has not answered since", "3 gateways when last heard")
 	wants(t, c.Get("/tenants/"+tenant.ID), http.StatusOK, "No counts have come in this range")
 	owner := w.As(t, console.RoleOwner)

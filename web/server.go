@@ -130,9 +130,10 @@ type Server struct {
 	pages    pageCache
 	reads    readCache
 	reviews  reviewCache
+	alerts   alertCache
 
-	ledgerState standingCache
-	ledgerSeen  ledgerLook
+	ledgerState  standingCache
+	overviewSeen overviewLook
 	// large lets one large document in at a time: reading one costs memory.
 	large chan struct{}
 }

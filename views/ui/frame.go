@@ -69,11 +69,17 @@ type Facts struct {
 	RedisSince   time.Time // start of the present state
 	PostgresDown bool
 
-	LiveKnown      bool    // false when no live counts have come for some seconds
-	DegradedPerS   float64 // decisions made without Redis
-	RefusedPercent float64 // of decisions in the last minute; NaN when there were none
-	Lockouts       int     // subjects that a limit refuses now
-	LockoutsKnown  bool    // false while nobody knows
+	LiveKnown      bool      // false when no live counts have come for some seconds
+	DegradedPerS   float64   // decisions made without Redis
+	RefusedPercent float64   // of decisions in the last minute; NaN when there were none
+	Lockouts       int       // subjects that a limit refuses now
+	LockoutsKnown  bool      // false while nobody knows
+	LockoutsAt     time.Time // when they were counted
+	Alerts         int       // that are open
+	AlertsKnown    bool      // false until they were counted
+	AlertsAt       time.Time // when they were counted
+	AlertOldest    time.Time // since when the oldest of them is open
+	Alert          string    // what the newest of them says
 	Drafts         int
 	Reviews        int  // drafts that wait for approval, and publications by break-glass that nobody has looked at
 	ReviewsKnown   bool // false until they were counted
@@ -143,6 +149,12 @@ func (f Facts) Alarm() (Alarm, bool) {
 	case f.ReplicasKnown && f.PolicyVersion > 0 && f.Right() < f.Replicas:
 		return Alarm{Kind: "warn", Lead: fmt.Sprintf("v%d is not yet enforced by %s.", f.PolicyVersion, count(f.Replicas-f.Right(), f.Replicas)),
 			URL: GatewaysDiffersURL(), Action: "See which"}, true
+	case f.AlertsKnown && f.Alerts > 0:
+		lead := "An alert is open" + SinceClock(f.AlertOldest) + "."
+		if f.Alerts > 1 {
+			lead = fmt.Sprintf("%d alerts are open, the oldest%s.", f.Alerts, SinceClock(f.AlertOldest))
+		}
+		return Alarm{Kind: "warn", Lead: lead, Rest: f.Alert, URL: AlertsURL(""), Action: "See alerts"}, true
 	default:
 		return Alarm{}, false
 	}
@@ -228,6 +240,29 @@ func (f Facts) lockoutsFact() string {
 		return "unknown"
 	}
 	return Int(int64(f.Lockouts))
+}
+
+func (f Facts) alertsFact() string {
+	if !f.AlertsKnown {
+		return "unknown"
+	}
+	return Int(int64(f.Alerts))
+}
+
+// alertsAge is how long the oldest open alert has been open, to stand behind their number.
+func (f Facts) alertsAge() string {
+	if !f.AlertsKnown || f.Alerts == 0 {
+		return ""
+	}
+	return Span(f.Now.Sub(f.AlertOldest))
+}
+
+// counted is the source and age of a number, for its title.
+func (f Facts) counted(source string, known bool, at time.Time) string {
+	if !known {
+		return source + ", not known now"
+	}
+	return source + ", counted " + Ago(f.Now, at)
 }
 
 func (f Facts) refusedFact() string {
