@@ -60,7 +60,7 @@ func (s *Alerts) checked(in AlertChannelInput, c AlertChannel, people []Member) 
 	case s.c.Notifier == nil:
 		return c, &Error{Code: CodeUnavailable, Public: "This console sends nothing."}
 	case in.Kind == ChannelWebhook:
-		if problem := s.c.Notifier.CheckURL(target); problem != "" {
+		if problem := s.notifier(c.TenantID).CheckURL(target); problem != "" {
 			p.add("target", "%s", problem)
 		}
 	case in.Kind == ChannelMail && !s.c.Notifier.CanMail():

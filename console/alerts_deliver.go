@@ -87,6 +87,11 @@ func (s *Alerts) attempt(ctx context.Context, v AlertDelivery) error {
 	case !c.Enabled:
 		return s.end(ctx, v, DeliveryDead, "The channel is switched off.")
 	}
+	if stays, err := s.stillMember(ctx, c); err != nil {
+		return err
+	} else if !stays {
+		return s.end(ctx, v, DeliveryDead, "The address is no member's any more.")
+	}
 	var wait time.Duration
 	v.Status, wait, err = s.send(ctx, c, v)
 	if ctx.Err() != nil {
@@ -114,17 +119,31 @@ func (s *Alerts) attempt(ctx context.Context, v AlertDelivery) error {
 	return s.d.Store.InTx(ctx, func(tx Tx) error { return tx.PostponeAlertDelivery(ctx, v) })
 }
 
+// stillMember reports whether a tenant's mail goes to one of its members now: whoever has
+// left must not be told any more.
+func (s *Alerts) stillMember(ctx context.Context, c AlertChannel) (stays bool, err error) {
+	if c.TenantID == "" || c.Kind != ChannelMail {
+		return true, nil
+	}
+	err = s.d.Store.Read(ctx, func(tx Tx) error {
+		people, err := tx.Members(ctx, c.TenantID)
+		stays = isMember(people, c.Target)
+		return err
+	})
+	return stays, err
+}
+
 // send hands a message over.
 func (s *Alerts) send(ctx context.Context, c AlertChannel, v AlertDelivery) (status int, wait time.Duration, err error) {
 	if c.Kind == ChannelMail {
-		status, err = s.c.Notifier.Mail(ctx, c.Target, v.Subject, v.Body, v.ID)
+		status, err = s.notifier(c.TenantID).Mail(ctx, c.Target, v.Subject, v.Body, v.ID)
 		return status, 0, err
 	}
 	secrets, err := s.secretsOf(c)
 	if err != nil {
 		return 0, 0, err
 	}
-	return s.c.Notifier.Webhook(ctx, c.Target, secrets, v.ID, s.d.now(), []byte(v.Body))
+	return s.notifier(c.TenantID).Webhook(ctx, c.Target, secrets, v.ID, s.d.now(), []byte(v.Body))
 }
 
 // secretsOf are the secrets that a channel's messages are signed with, the newest first.

@@ -251,7 +251,7 @@ func (s *Alerts) keep(ctx context.Context, o *outlook, w alertWatch, a Alert, f 
 	return err
 }
 
-// tell writes the messages that an alert is open. False: a channel has too many
+// tell writes the messages that an alert is open. False: all channels have too many
 // that wait, and it will be tried again.
 func (s *Alerts) tell(ctx context.Context, tx Tx, w alertWatch, a Alert, now time.Time) (bool, error) {
 	if room, err := s.post(ctx, tx, w, a, EventOpened, now); err != nil || !room {

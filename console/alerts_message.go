@@ -13,8 +13,8 @@ import (
 const maxSubject = 150
 
 // post writes the messages of an event to the channels of a rule, or of a tenant. An
-// event goes to a channel once, however often this is called. False: a channel has too
-// many that wait.
+// event goes to a channel once, however often this is called. A channel that has too many
+// that wait gets it as given up, to be tried anew by hand. False: all of them have.
 func (s *Alerts) post(ctx context.Context, tx Tx, w alertWatch, a Alert, event string, now time.Time) (bool, error) {
 	channels, err := tx.AlertChannels(ctx, w.tenantID)
 	if err != nil {
@@ -23,23 +23,47 @@ func (s *Alerts) post(ctx context.Context, tx Tx, w alertWatch, a Alert, event s
 	channels = slices.DeleteFunc(channels, func(c AlertChannel) bool {
 		return !c.Enabled || w.tenantID == "" && !slices.Contains(w.channels, c.ID)
 	})
-	if event == EventOpened {
-		for _, c := range channels {
-			if n, err := tx.CountWaitingDeliveries(ctx, c.ID); err != nil || n >= maxToldWaiting {
-				return false, err
-			}
-		}
+	full, err := fullChannels(ctx, tx, channels, event)
+	if err != nil || len(full) > 0 && len(full) == len(channels) {
+		return false, err
 	}
 	for _, c := range channels {
 		v, err := s.write(c, a, event, now)
 		if err != nil {
 			return false, err
 		}
-		if _, err := tx.InsertAlertDelivery(ctx, v); err != nil {
+		fresh, err := tx.InsertAlertDelivery(ctx, v)
+		if err != nil {
+			return false, err
+		}
+		if !fresh || !full[c.ID] {
+			continue
+		}
+		v.State, v.Problem = DeliveryDead, "Too many messages to this channel wait already."
+		if _, err := tx.FinishAlertDelivery(ctx, v, now); err != nil {
 			return false, err
 		}
 	}
 	return true, nil
+}
+
+// fullChannels are those that have too many that wait to be told of one more alert. They
+// must not keep the others from being told.
+func fullChannels(ctx context.Context, tx Tx, channels []AlertChannel, event string) (map[string]bool, error) {
+	full := map[string]bool{}
+	if event != EventOpened {
+		return full, nil
+	}
+	for _, c := range channels {
+		n, err := tx.CountWaitingDeliveries(ctx, c.ID)
+		if err != nil {
+			return nil, err
+		}
+		if n >= maxToldWaiting {
+			full[c.ID] = true
+		}
+	}
+	return full, nil
 }
 
 // write makes the message that tells a channel of an alert.

@@ -15,6 +15,9 @@ type AlertConfig struct {
 	Fleet    *Fleet
 	Live     *usage.Live
 	Notifier Notifier // nil: nothing is sent, and channels cannot be made
+	// TenantNotifier sends to where tenants say, who must not reach networks that only
+	// operators may; nil is Notifier.
+	TenantNotifier Notifier
 	// Quotas and Ledger may be nil: what they would tell is unknown then.
 	Quotas AlertQuotas
 	Ledger AlertLedger
@@ -45,10 +48,21 @@ type place struct{ rule, object string }
 
 // NewAlerts returns the service.
 func NewAlerts(d Deps, c AlertConfig) *Alerts {
+	if c.TenantNotifier == nil {
+		c.TenantNotifier = c.Notifier
+	}
 	return &Alerts{
 		d: d.withDefaults(), c: c, since: map[place]time.Time{}, gone: map[string]time.Time{}, found: map[string]cachedFacts{},
 		paces: map[string]time.Time{}, wakeup: make(chan struct{}, 1),
 	}
+}
+
+// notifier is what sends to a channel of a tenant's, or, with "", of the operators'.
+func (s *Alerts) notifier(tenantID string) Notifier {
+	if tenantID != "" {
+		return s.c.TenantNotifier
+	}
+	return s.c.Notifier
 }
 
 // CanMail reports whether mail can be sent at all.

@@ -40,6 +40,7 @@ type Sender struct {
 	mail *mailer // nil: none is sent
 	hook *http.Client
 	gate guard
+	conf Config
 }
 
 // New checks the configuration and returns a Sender. It connects to nothing.
@@ -50,7 +51,7 @@ func New(c Config) (*Sender, error) {
 	if c.Resolver == nil {
 		c.Resolver = &net.Resolver{PreferGo: true}
 	}
-	s := &Sender{gate: newGuard(c.Allow)}
+	s := &Sender{gate: newGuard(c.Allow), conf: c}
 	var errs []error
 	if c.SMTP != "" {
 		m, err := newMailer(c)
@@ -63,6 +64,14 @@ func New(c Config) (*Sender, error) {
 	}
 	s.hook = newHook(s.gate, c)
 	return s, errors.Join(errs...)
+}
+
+// Outward is the same sender without the networks that were allowed by name: they are
+// the deployment's own, and not for addresses that its tenants type.
+func (s *Sender) Outward() *Sender {
+	out := &Sender{mail: s.mail, gate: newGuard(nil)}
+	out.hook = newHook(out.gate, s.conf)
+	return out
 }
 
 // CanMail reports whether there is a way to send mail.

@@ -41,3 +41,23 @@ func TestWebhook_A22_ASilentReceiverKeepsNoConnection(t *testing.T) {
 		t.Error("the connection is still open 20 s after the call failed")
 	}
 }
+
+// What operators may reach is not what tenants may.
+func TestWebhook_A22_OutwardForgetsWhatIsAllowed(t *testing.T) {
+	t.Parallel()
+	r := newReceiver(t, true, nil)
+	s := sender(t, notify.Config{Allow: loopback(), TLS: trusting(r.Server)})
+	if status, _, err := call(t, s, r.URL); err != nil || status != 200 {
+		t.Fatalf("the operators' way: %d %v", status, err)
+	}
+	out := s.Outward()
+	if problem := out.CheckURL(r.URL); problem == "" {
+		t.Error("an address inside may be typed")
+	}
+	if status, _, err := call(t, out, r.URL); err == nil || status != 0 {
+		t.Errorf("the tenants' way leads inside: %d", status)
+	}
+	if _, bodies := r.got(); len(bodies) != 1 {
+		t.Errorf("%d calls", len(bodies))
+	}
+}

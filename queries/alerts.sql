@@ -85,8 +85,9 @@ VALUES (@id, @rule_id, @object, @reason, @author_id, @author, @created_at, @ends
 UPDATE alert_silences SET ended_at = @now, ended_by = @ended_by WHERE id = @id AND ended_at IS NULL AND ends_at > @now;
 
 -- name: ListAlertSilences :many
--- Those that hold with live, else the last hundred.
-SELECT * FROM alert_silences WHERE NOT @live::boolean OR ended_at IS NULL AND ends_at > @now ORDER BY ends_at DESC, id LIMIT 100;
+-- Those that hold with live, else the last hundred. More than are made by hand: one that is
+-- left out would let messages through.
+SELECT * FROM alert_silences WHERE NOT @live::boolean OR ended_at IS NULL AND ends_at > @now ORDER BY ends_at DESC, id LIMIT CASE WHEN @live THEN 1000 ELSE 100 END;
 
 -- name: InsertAlertDelivery :execrows
 -- Nothing when this event of this alert has gone to this channel before.
@@ -96,14 +97,15 @@ ON CONFLICT (alert_id, event, channel_id) WHERE event <> 'alert.test' DO NOTHING
 
 -- name: ClaimAlertDeliveries :many
 -- Takes what is due for a while; a console that dies leaves it to others after that.
--- Of a channel one message at a time goes out, the oldest first.
+-- Of a channel one message at a time goes out, the oldest first. Operators' go first: tenants
+-- with receivers that take their time must not hold them up.
 UPDATE alert_deliveries SET leased_until = @until, attempts = attempts + 1
 WHERE id IN (
   SELECT d.id FROM alert_deliveries d
   WHERE d.state = 'waiting' AND d.next_at <= @now AND (d.leased_until IS NULL OR d.leased_until <= @now)
     AND NOT EXISTS (SELECT 1 FROM alert_deliveries o WHERE o.state = 'waiting' AND o.channel_id = d.channel_id AND o.leased_until > @now)
     AND NOT EXISTS (SELECT 1 FROM alert_deliveries o WHERE o.state = 'waiting' AND o.channel_id = d.channel_id AND o.next_at <= @now AND (o.created_at, o.id) < (d.created_at, d.id))
-  ORDER BY d.next_at, d.id LIMIT @max_rows FOR UPDATE SKIP LOCKED)
+  ORDER BY d.tenant_id IS NOT NULL, d.next_at, d.id LIMIT @max_rows FOR UPDATE SKIP LOCKED)
 RETURNING *;
 
 -- name: FinishAlertDelivery :execrows

@@ -13,7 +13,7 @@ type alertFlags struct {
 	SMTPURL      string   `name:"smtp-url" help:"Mail server that alerts go through: smtp://[USER:PASSWORD@]HOST[:PORT] (STARTTLS) or smtps://; without one no mail is sent." placeholder:"URL"`
 	SMTPURLFile  string   `name:"smtp-url-file" help:"File that holds the mail server's URL." placeholder:"FILE"`
 	MailFrom     string   `help:"Sender of alerts' mails, such as Headgate <headgate@example.com>." placeholder:"ADDRESS"`
-	WebhookAllow []string `help:"Network that webhooks may go to although it is private, on any port and by plain HTTP, too; may be given more than once." placeholder:"CIDR"`
+	WebhookAllow []string `help:"Network that operators' webhooks may go to although it is private, on any port and by plain HTTP, too; tenants' may not. May be given more than once." placeholder:"CIDR"`
 }
 
 // sender makes what sends alerts.
@@ -46,7 +46,7 @@ func (f alertFlags) sender(p *config.Problems) *notify.Sender {
 func (c *consoleCmd) newAlerts(s services, publicURL string) *console.Alerts {
 	config := console.AlertConfig{Fleet: s.fleet, Live: s.activity.Live(), Quotas: s.quotas, Ledger: s.ledger, PublicURL: publicURL}
 	if c.notifier != nil {
-		config.Notifier = c.notifier
+		config.Notifier, config.TenantNotifier = c.notifier, c.notifier.Outward()
 	}
 	alerts := console.NewAlerts(s.deps, config)
 	s.relay.While(alerts.Run)

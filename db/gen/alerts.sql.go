@@ -17,7 +17,7 @@ WHERE id IN (
   WHERE d.state = 'waiting' AND d.next_at <= $2 AND (d.leased_until IS NULL OR d.leased_until <= $2)
     AND NOT EXISTS (SELECT 1 FROM alert_deliveries o WHERE o.state = 'waiting' AND o.channel_id = d.channel_id AND o.leased_until > $2)
     AND NOT EXISTS (SELECT 1 FROM alert_deliveries o WHERE o.state = 'waiting' AND o.channel_id = d.channel_id AND o.next_at <= $2 AND (o.created_at, o.id) < (d.created_at, d.id))
-  ORDER BY d.next_at, d.id LIMIT $3 FOR UPDATE SKIP LOCKED)
+  ORDER BY d.tenant_id IS NOT NULL, d.next_at, d.id LIMIT $3 FOR UPDATE SKIP LOCKED)
 RETURNING id, tenant_id, channel_id, channel_name, kind, target, alert_id, event, subject, body, state, attempts, next_at, leased_until, status, problem, created_at, done_at
 `
 
@@ -28,7 +28,8 @@ type ClaimAlertDeliveriesParams struct {
 }
 
 // Takes what is due for a while; a console that dies leaves it to others after that.
-// Of a channel one message at a time goes out, the oldest first.
+// Of a channel one message at a time goes out, the oldest first. Operators' go first: tenants
+// with receivers that take their time must not hold them up.
 func (q *Queries) ClaimAlertDeliveries(ctx context.Context, arg ClaimAlertDeliveriesParams) ([]AlertDelivery, error) {
 	rows, err := q.db.Query(ctx, claimAlertDeliveries, arg.Until, arg.Now, arg.MaxRows)
 	if err != nil {
@@ -522,7 +523,7 @@ func (q *Queries) ListAlertRules(ctx context.Context) ([]AlertRule, error) {
 }
 
 const listAlertSilences = `-- name: ListAlertSilences :many
-SELECT id, rule_id, object, reason, author_id, author, created_at, ends_at, ended_at, ended_by FROM alert_silences WHERE NOT $1::boolean OR ended_at IS NULL AND ends_at > $2 ORDER BY ends_at DESC, id LIMIT 100
+SELECT id, rule_id, object, reason, author_id, author, created_at, ends_at, ended_at, ended_by FROM alert_silences WHERE NOT $1::boolean OR ended_at IS NULL AND ends_at > $2 ORDER BY ends_at DESC, id LIMIT CASE WHEN $1 THEN 1000 ELSE 100 END
 `
 
 type ListAlertSilencesParams struct {
@@ -530,7 +531,8 @@ type ListAlertSilencesParams struct {
 	Now  time.Time
 }
 
-// Those that hold with live, else the last hundred.
+// Those that hold with live, else the last hundred. More than are made by hand: one that is
+// left out would let messages through.
 func (q *Queries) ListAlertSilences(ctx context.Context, arg ListAlertSilencesParams) ([]AlertSilence, error) {
 	rows, err := q.db.Query(ctx, listAlertSilences, arg.Live, arg.Now)
 	if err != nil {
