@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/headgate/headgate/limiter"
+	"github.com/headgate/headgate/policy"
 	"github.com/headgate/headgate/usage"
 )
 
@@ -52,7 +53,21 @@ func (p subjectPart) text(value string) string {
 	case 2:
 		return p.name + " unreadable"
 	}
-	return p.name + "=" + showable(value)
+	if p.secret() {
+		return p.name + "=hidden"
+	}
+	return p.name + "=" + showable(maskKeys(value))
+}
+
+// secret reports whether the value is a credential: not even its hash is shown, as it
+// would tell whether a guess is right.
+func (p subjectPart) secret() bool {
+	for _, d := range policy.Per(p.name).Dimensions() {
+		if d.Secret() {
+			return true
+		}
+	}
+	return false
 }
 
 // readSubject reads an encoded subject; false for what is none, such as the digest of a

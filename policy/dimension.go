@@ -58,6 +58,31 @@ func (d Dimension) String() string {
 	return string(d.Kind)
 }
 
+// Secret reports whether values of the dimension are credentials: headers that carry
+// them, and fields of the body that are named like one. They can be counted by, and are
+// never shown nor kept as they are.
+func (d Dimension) Secret() bool {
+	name := strings.ToLower(d.Name)
+	switch d.Kind {
+	case DimensionHeader:
+		return strings.HasSuffix(name, "authorization") || secretName(name)
+	case DimensionBody:
+		return secretName(name[strings.LastIndexByte(name, '.')+1:])
+	}
+	return false
+}
+
+// secretName reports whether a word of a name, in lower case, means a credential.
+func secretName(name string) bool {
+	for _, word := range []string{"password", "passwd", "passphrase", "passcode", "secret", "token", "apikey", "otp", "pin", "cvv", "cvc"} {
+		if name == word || strings.HasSuffix(name, "-"+word) || strings.HasSuffix(name, "_"+word) || len(word) > 5 && strings.Contains(name, word) {
+			return true
+		}
+	}
+	squeezed := strings.NewReplacer("-", "", "_", "").Replace(name)
+	return strings.HasSuffix(squeezed, "apikey") || strings.HasSuffix(squeezed, "token") || strings.HasSuffix(squeezed, "authkey")
+}
+
 // Dimensions reads a Per into its parts, in its order. It checks nothing: a word
 // that is not known becomes a kind that is not known.
 func (p Per) Dimensions() []Dimension {
