@@ -54,18 +54,18 @@ func (s *Server) explainPost(w http.ResponseWriter, r *http.Request) error {
 	place := url.Values{}
 	for _, name := range []string{"route", "path", "ip", "at"} {
 		if v := f.Get(name); v != "" {
-			place.Set(name, v)
+			place.Set(name, withoutKeys(v))
 		}
 	}
-	if strings.HasPrefix(typed, "hg_") || wholeKey.MatchString(typed) {
+	if strings.HasPrefix(typed, "hg_") || keyPart.MatchString(typed) {
 		r.PostForm.Del("q")
 		r.Form.Del("q")
 		if m := maskedKey.FindStringSubmatch(typed); m != nil && !wholeKey.MatchString(typed) {
 			place.Set("key", m[1])
 			return s.explainGo(w, r, place)
 		}
-		kept := form.New(map[string]string{"route": f.Get("route"), "path": f.Get("path"), "ip": f.Get("ip"), "at": f.Get("at")})
-		return s.explainAsk(w, r, kept, console.ExplainQuestion{Key: typed, Route: f.Get("route"), IP: f.Get("ip")})
+		kept := form.New(map[string]string{"route": place.Get("route"), "path": place.Get("path"), "ip": place.Get("ip"), "at": place.Get("at")})
+		return s.explainAsk(w, r, kept, console.ExplainQuestion{Key: typed, Route: place.Get("route"), IP: place.Get("ip")})
 	}
 	if typed == "" {
 		f.Fail("q", "Give a tenant, a key, an address, an account or a receipt.")

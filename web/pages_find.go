@@ -9,11 +9,14 @@ import (
 	"strings"
 
 	"github.com/headgate/headgate/console"
+	"github.com/headgate/headgate/policy/apikey"
 	"github.com/headgate/headgate/views/ui"
 )
 
 var (
 	wholeKey  = regexp.MustCompile(`hg_(?:live|test|ops)_[0-9A-Za-z]{12}_[0-9A-Za-z]{38}`)
+	// keyPart is so much of a key that it must stand in no address, whole or not.
+	keyPart   = regexp.MustCompile(`hg_(?:live|test|ops)_[0-9A-Za-z]{12}_[0-9A-Za-z]{16,}`)
 	maskedKey = regexp.MustCompile(`^hg_(?:live|test)_([0-9A-Za-z]{12})(?:_.*)?$`)
 	versionID = regexp.MustCompile(`^v([0-9]{1,9})$`)
 	kidID     = regexp.MustCompile(`^[0-9A-Za-z]{12}$`)
@@ -23,7 +26,7 @@ var (
 // key that was pasted stands in no address; such a key is looked up in memory.
 func (s *Server) find(w http.ResponseWriter, r *http.Request) error {
 	q := strings.TrimSpace(r.PostForm.Get("q"))
-	if wholeKey.MatchString(q) {
+	if wholeKey.MatchString(q) || keyPart.MatchString(q) && !maskedKey.MatchString(q) {
 		r.PostForm.Del("q")
 		r.Form.Del("q")
 		return s.leakFound(w, r, q)
@@ -31,6 +34,9 @@ func (s *Server) find(w http.ResponseWriter, r *http.Request) error {
 	http.Redirect(w, r, s.placeOf(r, q), http.StatusSeeOther) //nolint:gosec // G710: each is a path of ours
 	return nil
 }
+
+// withoutKeys is a text with what can be shown of the keys in it.
+func withoutKeys(s string) string { return keyPart.ReplaceAllStringFunc(s, apikey.Mask) }
 
 // placeOf is the page of what was typed: by its form, or the tenants whose name it is.
 func (s *Server) placeOf(r *http.Request, q string) string {

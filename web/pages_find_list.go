@@ -25,7 +25,7 @@ func (s *Server) findList(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (s *Server) suggestions(r *http.Request, q string) (rows []views.FoundRow) {
-	if q == "" || strings.HasPrefix(q, "hg_") || len(q) > 300 {
+	if q == "" || strings.HasPrefix(q, "hg_") || keyPart.MatchString(q) || len(q) > 300 {
 		return nil
 	}
 	ask := func(name string) string { return ui.ExplainURL(url.Values{name: {q}}.Encode()) }
