@@ -48,6 +48,8 @@ type Ledger struct {
 	keep UsageRetention
 	in   *intake
 
+	ranks ranks
+
 	complete struct {
 		sync.Mutex
 		through, at time.Time

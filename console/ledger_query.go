@@ -47,6 +47,7 @@ type UsageQuery struct {
 	Top      int // groups told apart, the largest; 0 is 10, at most 200
 	By       UsageBy
 	Zone     string // IANA; "" is UTC
+	Unnamed  bool   // groups go without their names
 
 	// What to count; "" is everything.
 	TenantID, Route, KID, Plan, Outcome string

@@ -38,7 +38,7 @@ func (s *Ledger) Report(ctx context.Context, actor Actor, q UsageQuery) (UsageRe
 	}
 	r.out.Through = s.through(ctx)
 	err = s.d.Store.Read(ctx, func(tx Tx) error {
-		if err := r.groups(ctx, tx); err != nil {
+		if err := r.groups(ctx, tx, s); err != nil {
 			return err
 		}
 		return r.totals(ctx, tx)
@@ -193,11 +193,11 @@ func (r *reporting) plan() {
 
 // groups finds the largest groups and their steps. Totals are read after them, so that
 // what comes meanwhile makes the rest larger and never negative.
-func (r *reporting) groups(ctx context.Context, tx Tx) error {
+func (r *reporting) groups(ctx context.Context, tx Tx, ledger *Ledger) error {
 	if r.q.Group == GroupNone {
 		return nil
 	}
-	top, count, err := r.top(ctx, tx)
+	top, count, told, err := r.top(ctx, tx, ledger)
 	if err != nil {
 		return err
 	}
@@ -215,7 +215,7 @@ func (r *reporting) groups(ctx context.Context, tx Tx) error {
 	if err := r.names(ctx, tx, keys); err != nil {
 		return err
 	}
-	if len(r.out.Starts) == 1 {
+	if len(r.out.Starts) == 1 && told {
 		for i := range r.out.Groups {
 			r.out.Groups[i].Steps[0] = r.out.Groups[i].Total
 		}
@@ -238,26 +238,30 @@ func (r *reporting) groups(ctx context.Context, tx Tx) error {
 			r.out.Groups[i].Total.Add(c.UsageSums)
 		}
 	}
+	if !told {
+		sortLines(r.out.Groups, r.q.By)
+	}
 	return err
 }
 
-// top finds the largest groups and how many there are.
-func (r *reporting) top(ctx context.Context, tx Tx) ([]UsageCell, int, error) {
+// top finds the largest groups and how many there are. When told is false, what they
+// used is still to be read.
+func (r *reporting) top(ctx context.Context, tx Tx, ledger *Ledger) (top []UsageCell, count int, told bool, err error) {
 	read := r.read
 	read.Starts = r.out.Starts[:1]
 	if r.q.Step != StepMinute {
 		read.Cover = coverOf(r.out.From, r.out.To, 24*time.Hour)
 	}
 	if r.family != UsageOfFleet {
-		return tx.UsageGroups(ctx, r.family, read)
+		return ledger.largest(ctx, tx, r.family, read)
 	}
 	cells, err := tx.UsageCells(ctx, r.family, read)
 	sortCells(cells, r.q.By)
-	return cells[:min(len(cells), r.q.Top)], len(cells), err
+	return cells[:min(len(cells), r.q.Top)], len(cells), true, err
 }
 
 func (r *reporting) names(ctx context.Context, tx Tx, keys []string) error {
-	if r.q.Group != GroupTenant {
+	if r.q.Group != GroupTenant || r.q.Unnamed {
 		return nil
 	}
 	names, err := tx.TenantNames(ctx, keys)

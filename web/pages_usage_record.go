@@ -101,7 +101,7 @@ func (s *Server) answer(ctx context.Context, who console.Actor, q usageQuestion)
 	if q.compare {
 		b := q.query
 		span := q.span.Before()
-		b.From, b.To, b.Top = span.From, span.To, 200
+		b.From, b.To, b.Top, b.Unnamed = span.From, span.To, 200, true
 		before, err := s.Ledger.Report(ctx, who, b)
 		if err != nil {
 			return a, err
