@@ -58,6 +58,7 @@ type shop struct {
 	scale.Known
 	conn    *pgx.Conn
 	cookies []*http.Cookie
+	member  []*http.Cookie // somebody's of the known tenant
 }
 
 // newShop makes a console over a database, fills that, and signs an owner in. The
@@ -76,7 +77,7 @@ func newShop(t *testing.T, dsn string, size scale.Size) *shop {
 		t.Fatal(err)
 	}
 	t.Logf("seeded %+v in %v", size, time.Since(begun).Round(time.Millisecond))
-	s.cookies = s.As(t, console.RoleOwner).Cookies
+	s.cookies, s.member = s.As(t, console.RoleOwner).Cookies, join(t, s.World, s.TenantID)
 	return s
 }
 
@@ -103,9 +104,8 @@ func (s *shop) pages() map[string]string {
 		"tenant": "/tenants/" + s.TenantID, "tenant's keys": "/tenants/" + s.TenantID + "/keys", "tenant's audit": "/tenants/" + s.TenantID + "/audit",
 		"tenant's usage": "/tenants/" + s.TenantID + "/usage", "tenant's values": "/tenants/" + s.TenantID + "/overrides",
 		"key": "/keys/" + s.KID, "overrides": "/overrides", "overview": "/overview",
-		"usage": "/usage", "usage: 30 days": "/usage?range=30d&group=route", "usage: compared": "/usage?range=7d&compare=1", "usage: a tenant's": "/tenants/" + s.TenantID + "/usage?range=30d",
-		"usage: completeness": "/usage/standing", "usage: periods": "/usage/periods", "usage: reconciliation": "/usage/reconciliation",
 	}
+	maps.Copy(p, s.usagePages())
 	return p
 }
 
@@ -122,7 +122,15 @@ func (s *shop) visit(t *testing.T, target string) visit {
 	ctx, watched := scale.Watch(t.Context())
 	r := httptest.NewRequestWithContext(ctx, http.MethodGet, target, http.NoBody)
 	r.Host, r.RemoteAddr = strings.TrimPrefix(webtest.Origin, "https://"), "192.0.2.1:1234"
-	for _, c := range s.cookies {
+	cookies := s.cookies
+	switch {
+	case strings.HasPrefix(target, "/api/"):
+		r.Header.Set("Authorization", "Bearer "+s.Tokens[console.RoleOwner])
+		cookies = nil
+	case target == "/t" || strings.HasPrefix(target, "/t/"):
+		cookies = s.member
+	}
+	for _, c := range cookies {
 		r.AddCookie(c)
 	}
 	rec := httptest.NewRecorder()
@@ -170,6 +178,7 @@ func TestScale_L06(t *testing.T) {
 		large := newShop(t, dsn, size)
 		known = large.Known
 		large.readLittle(t)
+		large.exportAll(t)
 		if measured() > 0 {
 			compare(t, newShop(t, testkit.Postgres(t), size.Percent(1)), large, rounds)
 		}
@@ -206,12 +215,18 @@ func (s *shop) readLittle(t *testing.T) {
 				t.Errorf("%s: %v", name, err)
 			}
 			for _, scan := range scans {
-				if scan.Rows > mostRows {
+				if scan.Rows > mostRows && !addsUp(st) {
 					t.Errorf("%s: %s: %v, at most %d", name, scale.Name(st), scan, mostRows)
 				}
 			}
 		}
 	}
+}
+
+// addsUp reports whether a statement adds up the sums of all tenants: which are the
+// largest, and what plans come to. The order of very many is remembered, plans are not.
+func addsUp(st scale.Statement) bool {
+	return scale.Name(st) == "UsageTenantGroups" || scale.Name(st) == "UsageTenantSteps"
 }
 
 func listed(all []scale.Statement) string {
