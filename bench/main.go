@@ -16,12 +16,18 @@ import (
 	"strings"
 
 	"github.com/headgate/headgate/bench/internal/envoy"
+	"github.com/headgate/headgate/bench/internal/httpdoor"
 	"github.com/headgate/headgate/bench/internal/suite"
 )
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	err := run(ctx, os.Args[1:])
+	var err error
+	if httpdoor.IsBare() {
+		err = httpdoor.Serve(ctx)
+	} else {
+		err = run(ctx, os.Args[1:])
+	}
 	stop()
 	if err != nil && !errors.Is(err, flag.ErrHelp) {
 		fmt.Fprintln(os.Stderr, "bench:", err)
@@ -42,7 +48,7 @@ func parse(args []string) (*settings, error) {
 	flags.BoolVar(&s.quick, "quick", false, "measure for a minute instead of ten")
 	flags.StringVar(&s.only, "only", "", "measure only cases whose names contain one of these, separated by semicolons; memory is one of them")
 	flags.StringVar(&s.out, "out", "", "write the document to this file")
-	flags.StringVar(&s.doors.Gateway, "gateway", "", "measure the Envoy door of this headgate binary")
+	flags.StringVar(&s.doors.Gateway, "gateway", "", "measure the Envoy and proxy doors of this headgate binary")
 	flags.StringVar(&s.doors.PeerBinary, "peer-binary", "", "measure this envoyproxy/ratelimit binary beside it")
 	flags.StringVar(&s.doors.Peer, "peer", "", "measure the Envoy rate-limit service at this address instead; it has to know the configuration that -peer-config prints")
 	flags.IntVar(&s.doors.PeerPID, "peer-pid", 0, "its process, for the processor time")

@@ -158,8 +158,12 @@ func TestPublish_IsWhatAGatewayAccepts(t *testing.T) {
 	}
 	t.Cleanup(r.Stop)
 	key := filepath.Join(t.TempDir(), "key.pem")
-	if err := Publish(t.Context(), r.Client, key); err != nil {
+	keys, err := Publish(t.Context(), r.Client, key)
+	if err != nil {
 		t.Fatal(err)
+	}
+	if len(keys) != Subjects || keys[0] == keys[1] {
+		t.Errorf("there are %d keys for %d tenants", len(keys), Subjects)
 	}
 	if b, err := os.ReadFile(key); err != nil || !strings.Contains(string(b), "PUBLIC KEY") {
 		t.Errorf("the key is %q, %v", b, err)
@@ -183,7 +187,7 @@ func TestService_TellsWhyItDoesNotStart(t *testing.T) {
 	if _, err := StartPeer(t.Context(), script, t.TempDir(), "127.0.0.1:1"); err == nil || !strings.Contains(err.Error(), "no Redis here") {
 		t.Errorf("peer: %v", err)
 	}
-	if _, err := StartGateway(t.Context(), script, t.TempDir(), "redis://127.0.0.1:1", "key"); err == nil || !strings.Contains(err.Error(), "no Redis here") {
+	if _, err := StartGateway(t.Context(), script, t.TempDir(), "redis://127.0.0.1:1", "key", "http://127.0.0.1:1"); err == nil || !strings.Contains(err.Error(), "no Redis here") {
 		t.Errorf("gateway: %v", err)
 	}
 }

@@ -21,6 +21,7 @@ const startWithin = 30 * time.Second
 // Service is a rate-limit service under load.
 type Service struct {
 	Address string
+	Proxy   string         // address of its reverse proxy; "": it has none
 	process *child.Process // nil: not ours to stop
 	pid     int
 }
@@ -78,14 +79,14 @@ func StartPeer(ctx context.Context, binary, dir, redis string) (*Service, error)
 }
 
 // StartGateway starts a headgate binary on the Redis with the policy that Publish
-// wrote.
-func StartGateway(ctx context.Context, binary, dir, redisURL, keyFile string) (*Service, error) {
+// wrote, as a proxy of the upstream, too.
+func StartGateway(ctx context.Context, binary, dir, redisURL, keyFile, upstream string) (*Service, error) {
 	addresses := filepath.Join(dir, "addresses.json")
 	p, err := child.Start(child.Spec{
 		Argv: []string{
 			binary, "gateway", "--redis-url", redisURL, "--deployment", deployment, "--policy-key-file", keyFile,
 			"--state-dir", filepath.Join(dir, "state"), "--admin-listen", "127.0.0.1:0", "--grpc-listen", "127.0.0.1:0",
-			"--addr-file", addresses, "--budget", "1s", "--grpc-budget", "1s", "--log-level", "warn",
+			"--listen", "127.0.0.1:0", "--upstream", upstream, "--addr-file", addresses, "--budget", "1s", "--grpc-budget", "1s", "--log-level", "warn",
 		},
 		Dir: dir, LogFile: filepath.Join(dir, "gateway.log"), DeathSignal: syscall.SIGKILL, Env: environment(400),
 	})
@@ -98,11 +99,11 @@ func StartGateway(ctx context.Context, binary, dir, redisURL, keyFile string) (*
 		if err != nil {
 			return err
 		}
-		var bound struct{ GRPC string }
+		var bound struct{ GRPC, Proxy string }
 		if err := json.Unmarshal(b, &bound); err != nil {
 			return err
 		}
-		s.Address = bound.GRPC
+		s.Address, s.Proxy = bound.GRPC, bound.Proxy
 		return nil
 	})
 	if err != nil {

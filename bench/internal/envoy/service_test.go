@@ -30,7 +30,7 @@ exec sleep 600
 func TestStartGateway_WaitsUntilARequestIsAdmitted(t *testing.T) {
 	t.Parallel()
 	address := serve(t, &fake{})
-	s, err := StartGateway(t.Context(), gateway(t, address), t.TempDir(), "redis://127.0.0.1:1", "key")
+	s, err := StartGateway(t.Context(), gateway(t, address), t.TempDir(), "redis://127.0.0.1:1", "key", "http://127.0.0.1:1")
 	if err != nil {
 		t.Fatal(err)
 	}

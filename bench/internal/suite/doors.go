@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/headgate/headgate/bench/internal/envoy"
+	"github.com/headgate/headgate/bench/internal/httpdoor"
 	"github.com/headgate/headgate/bench/internal/lab"
 	"github.com/headgate/headgate/bench/internal/meas"
 )
@@ -26,6 +27,11 @@ const (
 	service   = "service" // its name in the measures
 	oursDoor  = "headgate, Envoy door"
 	theirDoor = "envoyproxy/ratelimit"
+
+	proxyAdmitted = "headgate, proxy door, one limit"
+	proxyRefused  = "headgate, proxy door, refused, remembered"
+	bareAdmitted  = "bare httputil.ReverseProxy"
+	bareRefused   = "bare handler that answers 429"
 )
 
 func doorName(door string, kind envoy.Kind) string { return door + ", " + string(kind) }
@@ -35,6 +41,9 @@ type doors struct {
 	redis    *lab.Redis
 	dir      string
 	services map[string]*envoy.Service
+	keys     []string           // of the tenants at the proxy door
+	upstream *httpdoor.Upstream // of the proxy door, and of the bare one beside it
+	bare     *httpdoor.Bare
 }
 
 func openDoors(ctx context.Context, d Doors) (*doors, error) {
@@ -58,14 +67,21 @@ func openDoors(ctx context.Context, d Doors) (*doors, error) {
 func (o *doors) start(ctx context.Context, d Doors) error {
 	if d.Gateway != "" {
 		keyFile := filepath.Join(o.dir, "policy.pub.pem")
-		if err := envoy.Publish(ctx, o.redis.Client, keyFile); err != nil {
+		var err error
+		if o.keys, err = envoy.Publish(ctx, o.redis.Client, keyFile); err != nil {
 			return err
 		}
-		s, err := envoy.StartGateway(ctx, d.Gateway, o.dir, o.redis.URL, keyFile)
+		if o.upstream, err = httpdoor.StartUpstream(); err != nil { //nolint:contextcheck // it lives as long as the doors
+			return err
+		}
+		s, err := envoy.StartGateway(ctx, d.Gateway, o.dir, o.redis.URL, keyFile, o.upstream.URL)
 		if err != nil {
 			return err
 		}
 		o.services[oursDoor] = s
+		if o.bare, err = httpdoor.StartBare(ctx, o.dir, o.upstream.URL); err != nil {
+			return err
+		}
 	}
 	switch {
 	case d.Peer != "":
@@ -87,6 +103,12 @@ func (o *doors) start(ctx context.Context, d Doors) error {
 func (o *doors) stop() {
 	for _, s := range o.services {
 		s.Stop()
+	}
+	if o.bare != nil {
+		o.bare.Stop()
+	}
+	if o.upstream != nil {
+		o.upstream.Stop()
 	}
 	o.redis.Stop()
 	_ = os.RemoveAll(o.dir)
@@ -118,6 +140,35 @@ func (o *doors) cases() []meas.Case {
 			cases = append(cases, c)
 		}
 	}
+	return append(cases, o.proxies()...)
+}
+
+// proxies are calls at the proxy door, each beside the same at the bare one. The
+// upstream is in this process.
+func (o *doors) proxies() []meas.Case {
+	ours := o.services[oursDoor]
+	if ours == nil || o.bare == nil {
+		return nil
+	}
+	var cases []meas.Case
+	for _, c := range []struct {
+		name, path, address string
+		keys                []string
+		pid                 int
+	}{
+		{proxyAdmitted, httpdoor.Admitted, ours.Proxy, o.keys, ours.PID()},
+		{bareAdmitted, httpdoor.Admitted, o.bare.Address, nil, o.bare.PID()},
+		{proxyRefused, httpdoor.Refused, ours.Proxy, o.keys, ours.PID()},
+		{bareRefused, httpdoor.Refused, o.bare.Address, nil, o.bare.PID()},
+	} {
+		load := &httpdoor.Load{Address: c.address, Path: c.path, Keys: c.keys}
+		cases = append(cases, meas.Case{
+			Name: c.name, Callers: httpdoor.Callers, Op: load.Op, Before: load.Open,
+			After:     func(context.Context, *meas.Round) error { return load.Close() },
+			Processes: []meas.Process{{Name: server, PID: o.redis.PID()}, {Name: service, PID: c.pid}},
+			Counter:   o.redis.ScriptCalls,
+		})
+	}
 	return cases
 }
 
@@ -144,7 +195,7 @@ func measureDoors(ctx context.Context, o Options, report *Report) error {
 	return nil
 }
 
-// doors judges T6.
+// doors judges T6 and T7.
 func (r results) doors() []Target {
 	var all []Target
 	for _, t := range []struct {
@@ -160,7 +211,8 @@ func (r results) doors() []Target {
 			all = append(all, r.sooner("T6", what+", p99", ours, theirs, t.lateness)...)
 		}
 	}
-	return all
+	all = append(all, r.faster("T7", "proxy door, admitted, beside a bare httputil.ReverseProxy", proxyAdmitted, bareAdmitted, 0.7)...)
+	return append(all, r.faster("T7", "proxy door, refused and remembered, beside a bare 429 handler", proxyRefused, bareRefused, 0.8)...)
 }
 
 // sooner compares the 99th percentiles.
