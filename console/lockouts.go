@@ -183,14 +183,15 @@ func (s *Lockouts) Get(ctx context.Context, actor Actor, id string) (Lockout, er
 	return l.shownTo(actor), err
 }
 
-// Count is how many are refused, as of the last list; known is false when nobody knows.
-func (s *Lockouts) Count() (n int, known bool) {
+// Count is how many are refused, as of the list that was made then; known is false when
+// nobody knows.
+func (s *Lockouts) Count() (n int, at time.Time, known bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.last == nil || !s.last.list.Known || s.d.now().Sub(s.last.made) > time.Minute {
-		return 0, false
+		return 0, time.Time{}, false
 	}
-	return len(s.last.list.Items), true
+	return len(s.last.list.Items), s.last.made, true
 }
 
 // Run keeps the count and looks for state without a TTL until ctx ends.

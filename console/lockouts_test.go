@@ -34,7 +34,7 @@ func TestLockouts_EachKindIsListedWithWhatRefusesAndUntilWhen(t *testing.T) {
 	if got := w.list(owner, console.LockoutQuery{Kind: console.LockoutIPs}); len(got.Items) != 1 || got.Items[0].Limit != "route:login.per-ip" {
 		t.Errorf("tab of addresses: %+v", got.Items)
 	}
-	if n, known := w.lockouts.Count(); n != 4 || !known {
+	if n, _, known := w.lockouts.Count(); n != 4 || !known {
 		t.Errorf("count %d, %t", n, known)
 	}
 }
@@ -389,7 +389,7 @@ func TestLockouts_WithoutRedisNobodyKnowsAndActsSayTheyFailed(t *testing.T) {
 	if list.Known || len(list.Items) != 0 || list.Problem == "" {
 		t.Errorf("%+v", list)
 	}
-	if _, known := w.lockouts.Count(); known {
+	if _, _, known := w.lockouts.Count(); known {
 		t.Error("the count is known")
 	}
 	_, err := w.lockouts.Unlock(w.ctx, owner, console.LockoutRef{ID: id}, "r")
