@@ -14,14 +14,15 @@ type OverviewProps struct {
 
 // OverviewLiveProps is the part of the overview that moves.
 type OverviewLiveProps struct {
-	Now     time.Time
-	Range   string // that the lines cover: "last hour"
-	LiveAge string // source and age of the counts: "live, not the record · 2 s ago"
-	Stats   []ui.StatProps
-	Tenants []RefusedTenant
-	Limits  []RefusedLimit
-	Changes []ChangeRow
-	Coming  []ComingRow // what ends, runs out or is overdue, the most urgent first
+	Now       time.Time
+	Range     string // that the lines cover: "last hour"
+	LiveKnown bool   // counts came in a moment ago
+	LiveAge   string // source and age of the counts: "live, not the record · 2 s ago"
+	Stats     []ui.StatProps
+	Tenants   []RefusedTenant
+	Limits    []RefusedLimit
+	Changes   []ChangeRow
+	Coming    []ComingRow // what ends, runs out or is overdue, the most urgent first
 	// ComingAge is source and age of Coming; ComingUnknown why it cannot be told, "" when it can.
 	ComingAge, ComingUnknown string
 	AuditLink                bool

@@ -65,7 +65,7 @@ func stats() []ui.StatProps {
 }
 
 func overview(name string) views.OverviewLiveProps {
-	return views.OverviewLiveProps{Now: noon, Range: "last hour", LiveAge: "live, not the record · 2 s ago", Stats: stats(), AuditLink: true,
+	return views.OverviewLiveProps{Now: noon, Range: "last hour", LiveKnown: true, LiveAge: "live, not the record · 2 s ago", Stats: stats(), AuditLink: true,
 		Tenants: []views.RefusedTenant{
 			{Name: name, URL: ui.TenantURL("ten_northwind", ""), Plan: "pro", Limit: "route:report.reports", Refused: "412", Share: "38 %", Since: at("11:41:00"), NewSince: "new since v42", ExplainURL: ui.ExplainTenantURL("ten_northwind")},
 			{Name: "Tern & Sons", URL: ui.TenantURL("ten_tern", ""), Plan: "free", Limit: "plan.requests", Refused: "41", Share: "61 %", Since: at("08:12:00")}},

@@ -45,7 +45,7 @@ func (s *Server) overviewProps(r *http.Request) (views.OverviewLiveProps, error)
 	}
 	h := s.Fleet.Health(ctx)
 	sp := s.knownSpan(now)
-	p := views.OverviewLiveProps{Now: now, Range: "last " + sp.label, LiveAge: s.liveAge(now),
+	p := views.OverviewLiveProps{Now: now, Range: "last " + sp.label, LiveKnown: s.liveKnown(now), LiveAge: s.liveAge(now),
 		Stats: s.overviewStats(now, sp, h, f), AuditLink: can(r, console.PermViewAudit)}
 	if p.Tenants, err = s.refusedMost(ctx, now, f); err != nil {
 		return p, err
