@@ -40,11 +40,10 @@ func NewAdmin(client redis.UniversalClient, opts Options) *Admin {
 	opts = opts.withDefaults()
 	return &Admin{
 		client: client, keys: newKeyspace(opts.Namespace, opts.Deployment), namespace: opts.Namespace,
-		script: newScript(adminText()), repair: newScript(repairText()),
+		script: newScript(clockSource + rowsSource + countsSource + adminSource),
+		repair: newScript(clockSource + rowsSource + countsSource + repairSource),
 	}
 }
-
-func adminText() string { return clockSource + rowsSource + countsSource + adminSource }
 
 // operation is one of admin.lua's.
 type operation struct {

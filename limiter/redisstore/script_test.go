@@ -21,7 +21,7 @@ import (
 // become a script are the embedded files, and they come from nowhere else.
 func TestScript_A15_TextsAreConstants(t *testing.T) {
 	t.Parallel()
-	embedded := []string{"clockSource", "loneSource", "rowsSource", "countsSource", "plainSource", "fullSource", "amendSource"}
+	embedded := []string{"clockSource", "loneSource", "rowsSource", "countsSource", "plainSource", "fullSource", "amendSource", "adminSource", "repairSource"}
 	for _, file := range sources(t) {
 		inspectScripts(t, file, embedded)
 	}

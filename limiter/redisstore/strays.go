@@ -18,8 +18,6 @@ import (
 //go:embed repair.lua
 var repairSource string
 
-func repairText() string { return clockSource + rowsSource + countsSource + repairSource }
-
 const (
 	scanCount    = 500
 	counterKept  = 367 * 24 * time.Hour // beyond the start of a period, which is a year at most
