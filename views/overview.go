@@ -68,7 +68,6 @@ type RefusedLimit struct {
 	IfDown   string // fail mode of its route, or "–"
 	Refused  string
 	Rate     string // the number in force
-	Since    time.Time
 	URL      string // who is refused by it now
 	NewSince string // as of a tenant
 }

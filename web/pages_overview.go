@@ -59,7 +59,7 @@ func (s *Server) overviewProps(r *http.Request) (views.OverviewLiveProps, error)
 	}
 	look := s.look(ctx)
 	p.Coming, p.ComingUnknown, p.ComingAge = look.coming, look.problem, "next 14 days, PostgreSQL · read "+ui.Ago(now, look.at)
-	p.Stats[1].Note = "same hour last week: " + look.week
+	p.Stats[1].Note = look.week + " a week ago"
 	p.Checklist, err = s.checklist(ctx, h, f)
 	return p, err
 }
@@ -90,7 +90,7 @@ func (s *Server) overviewStats(now time.Time, sp span, h console.Health, f inFor
 	return []ui.StatProps{
 		line(ui.StatProps{Label: "Decisions", Note: "last minute", Value: decisions, Unit: "/s"}, x.perSecond(decided)),
 		line(ui.StatProps{Label: "Refused", Note: "of decisions, last minute", Value: share}, x.values(refusedShare)),
-		line(ui.StatProps{Label: "Degraded", Note: "admitted without Redis, last minute", Value: down, Unit: "/s", Tone: downTone},
+		line(ui.StatProps{Label: "Degraded", Note: "admitted without Redis", Value: down, Unit: "/s", Tone: downTone},
 			s.series(s.Activity.Live().DegradedAdmissions, from, to, sp.step).perSecond(degraded)),
 		s.decisionTime(from, to, f),
 		health(redisStat(now, h), roundTrip),
@@ -100,7 +100,7 @@ func (s *Server) overviewStats(now time.Time, sp span, h console.Health, f inFor
 // decisionTime is how long all but one in a hundred decisions took at most.
 func (s *Server) decisionTime(from, to time.Time, f inForce) ui.StatProps {
 	live := s.Activity.Live()
-	p := ui.StatProps{Label: "Decision p99", Note: "Redis included, upstream not; last minute", Value: ui.Unknown, From: from, Step: time.Minute, Markers: f.Markers}
+	p := ui.StatProps{Label: "Decision p99", Note: "upstream not counted", Value: ui.Unknown, From: from, Step: time.Minute, Markers: f.Markers}
 	if t := live.DecisionTime(); live.DetailKnown() && t.Decisions > 0 {
 		p.Value = withinText(t.P99)
 	} else if live.DetailKnown() {
@@ -159,7 +159,7 @@ func limitsThatRefuse(now time.Time, top []usage.LimitRefusals, f inForce) []vie
 	rates, modes := limitFacts(f.Compiled)
 	var rows []views.RefusedLimit
 	for _, l := range top {
-		row := views.RefusedLimit{ID: l.Limit, IfDown: "–", Rate: rates[l.Limit], Refused: ui.Int(l.Refused), Since: l.Since, NewSince: newSince(now, l.Since, f)}
+		row := views.RefusedLimit{ID: l.Limit, IfDown: "–", Rate: rates[l.Limit], Refused: ui.Int(l.Refused), NewSince: newSince(now, l.Since, f)}
 		if row.ID == "" {
 			row.ID = "(without Redis)"
 		} else {
