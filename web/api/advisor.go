@@ -2,7 +2,6 @@ package api
 
 import (
 	"context"
-	"net/http"
 	"time"
 
 	"github.com/headgate/headgate/console"
@@ -260,7 +259,7 @@ func (a *API) getCapacity(ctx context.Context, in *CapacityPath) (*Body[Capacity
 	return &Body[Capacity]{capacityOf(c)}, nil
 }
 
-func (a *API) storeCapacity(ctx context.Context, in *storeCapacityIn) (*capacityOut, error) {
+func (a *API) storeCapacity(ctx context.Context, in *storeCapacityIn) (*Body[Capacity], error) {
 	b := in.Body
 	c := console.NewCapacity{
 		Route: b.Route, Target: b.Target, Note: b.Note, KneeMilli: b.KneeMilli, BeyondMilli: b.BeyondMilli,
@@ -272,16 +271,11 @@ func (a *API) storeCapacity(ctx context.Context, in *storeCapacityIn) (*capacity
 	for _, s := range b.Steps {
 		c.Steps = append(c.Steps, console.CapacityStep(s))
 	}
-	return once(ctx, a, "capacities.create", in.Repeatable, b, false, func(o *capacityOut) any { return o }, func() (*capacityOut, error) {
+	return once(ctx, a, "capacities.create", in.Repeatable, b, false, func(o *Body[Capacity]) any { return o }, func() (*Body[Capacity], error) {
 		out, err := a.Capacities.Store(ctx, actorOf(ctx), c)
 		if err != nil {
 			return nil, err
 		}
-		return &capacityOut{Status: http.StatusCreated, Body: capacityOf(out)}, nil
+		return &Body[Capacity]{capacityOf(out)}, nil
 	})
-}
-
-type capacityOut struct {
-	Status int `json:"-"`
-	Body   Capacity
 }

@@ -24,6 +24,9 @@ func TestAPI_A18_RepeatUnderOneKeyHasNoSecondEffect(t *testing.T) {
 	of := "/api/v1/tenants/" + tenant
 	tighter := publishBody(strings.Replace(document, "burst: 60}]", "burst: 50}]\n    quota: {amount: 100, period: month, over: block}", 1), 1)
 	looser := publishBody(strings.Replace(document, "burst: 60}]", "burst: 70}]", 1), 1)
+	capacity := func(knee string) string {
+		return `{"route":"everything","target":"http://upstream.example","method":"GET","knee_milli":` + knee + `,"ended":"max-rps"}`
+	}
 	table := map[string]struct {
 		path, body, other string
 		status            int
@@ -42,9 +45,10 @@ func TestAPI_A18_RepeatUnderOneKeyHasNoSecondEffect(t *testing.T) {
 		"correct-usage":        {"/api/v1/usage/corrections", `{"tenant":"` + tenant + `","at":"` + time.Now().UTC().Format(time.RFC3339) + `","cost":5,"reason":"r"}`, `{"tenant":"` + tenant + `","at":"` + time.Now().UTC().Format(time.RFC3339) + `","cost":6,"reason":"r"}`, 201, nil, "/api/v1/usage/events?format=json"},
 		"publish-policy":       {"/api/v1/policy/publish", tighter, looser, 200, nil, "/api/v1/policy/versions"},
 		"grant-quota":          {of + "/quota/grants", `{"units":5,"reason":"r"}`, `{"units":6,"reason":"r"}`, 201, nil, "/api/v1/audit"},
+		"store-capacity":       {"/api/v1/capacities", capacity("100000"), capacity("110000"), 201, nil, "/api/v1/capacities"},
 		"rollback-policy":      {"/api/v1/policy/versions/1/rollback", `{"note":"a"}`, `{"note":"b"}`, 200, nil, "/api/v1/policy/versions"},
 	}
-	order := []string{"create-tenant", "create-credential", "start-rotation", "contain-key-version", "boost-limit", "invite-member", "create-sign-in-link", "create-draft", "create-alert-channel", "correct-usage", "publish-policy", "grant-quota", "rollback-policy"}
+	order := []string{"create-tenant", "create-credential", "start-rotation", "contain-key-version", "boost-limit", "invite-member", "create-sign-in-link", "create-draft", "create-alert-channel", "correct-usage", "store-capacity", "publish-policy", "grant-quota", "rollback-policy"}
 	all, _ := operations(t)
 	for id, o := range all {
 		takes := false
