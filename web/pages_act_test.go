@@ -150,3 +150,18 @@ func TestLists_ForeignCursorsAreRefusedAndNotEmpty(t *testing.T) {
 		}
 	}
 }
+
+func TestOverview_TellsWhatComesAndWhatIsNewlyRefused(t *testing.T) {
+	t.Parallel()
+	w, tenant := world(t)
+	now := w.Now().Unix()
+	w.Web.Activity.Live().Apply(usage.Batch{Replica: "gw_1", Boot: "b", Seq: 1, Through: now,
+		Rows:   []usage.Row{{Second: now - 5, Tenant: tenant.ID, Route: "report", Outcome: usage.OutcomeLimited, Limit: "route:report.reports", Requests: 10}},
+		Detail: &usage.Detail{Times: []usage.TimeRow{{Route: "report", Buckets: []int64{0, 0, 0, 0, 0, 10}}}}})
+	_, err := w.Web.Overrides.Boost(t.Context(), w.Actor(console.RoleOwner), tenant.ID, console.NewBoost{Limit: "plan.requests", FactorMilli: 2000, For: time.Hour, Reason: "a launch"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	wants(t, w.As(t, console.RoleViewer).Get("/overview"), http.StatusOK, `href="/explain?tenant=`+tenant.ID+`"`, "≤ 2.50 ms", "Boost ends", "plan.requests of Acme",
+		`href="/lockouts?limit=route%3Areport.reports"`, "a week ago")
+}
