@@ -12,7 +12,7 @@ WITH u AS (
     AND (cardinality(@kids::text[]) = 0 OR d.kid = ANY(@kids::text[])) AND (@outcome::text = '' OR d.outcome = @outcome::text)
   UNION ALL SELECT q.at, q.requests, q.cost, q.tenant_id, q.kid, q.route, q.outcome FROM usage_quarters q WHERE q.at >= @days_to AND q.at < @to_at AND q.at >= @quarters_from AND (cardinality(@tenants::text[]) = 0 OR q.tenant_id = ANY(@tenants::text[])) AND (@route::text = '' OR q.route = @route::text)
     AND (cardinality(@kids::text[]) = 0 OR q.kid = ANY(@kids::text[])) AND (@outcome::text = '' OR q.outcome = @outcome::text)
-  UNION ALL SELECT e.occurred_at, e.requests, e.cost, e.tenant_id, e.kid, e.route, e.outcome FROM usage_events e WHERE e.ingest > (SELECT r.ingest FROM usage_rollup r) AND e.occurred_at >= @from_at AND e.occurred_at < @to_at AND (cardinality(@tenants::text[]) = 0 OR e.tenant_id = ANY(@tenants::text[])) AND (@route::text = '' OR e.route = @route::text)
+  UNION ALL SELECT e.occurred_at, e.requests, e.cost, e.tenant_id, e.kid, e.route, e.outcome FROM usage_events e WHERE e.ingest > (SELECT r.ingest FROM usage_rollup r) AND e.ingest <= (SELECT i.ingest FROM usage_intake i) AND e.occurred_at >= @from_at AND e.occurred_at < @to_at AND (cardinality(@tenants::text[]) = 0 OR e.tenant_id = ANY(@tenants::text[])) AND (@route::text = '' OR e.route = @route::text)
     AND (cardinality(@kids::text[]) = 0 OR e.kid = ANY(@kids::text[])) AND (@outcome::text = '' OR e.outcome = @outcome::text)
 )
 SELECT greatest(width_bucket(u.at, @starts::timestamptz[]), 1)::integer AS step, (CASE @grouped::text WHEN 'tenant' THEN u.tenant_id WHEN 'route' THEN u.route WHEN 'key' THEN u.kid WHEN 'outcome' THEN u.outcome ELSE '' END)::text AS key,
@@ -34,7 +34,7 @@ WITH u AS (
     AND (cardinality(@kids::text[]) = 0 OR d.kid = ANY(@kids::text[])) AND (@outcome::text = '' OR d.outcome = @outcome::text)
   UNION ALL SELECT q.at, q.requests, q.cost, q.tenant_id, q.kid, q.route, q.outcome FROM usage_quarters q WHERE q.at >= @days_to AND q.at < @to_at AND q.at >= @quarters_from AND (cardinality(@tenants::text[]) = 0 OR q.tenant_id = ANY(@tenants::text[])) AND (@route::text = '' OR q.route = @route::text)
     AND (cardinality(@kids::text[]) = 0 OR q.kid = ANY(@kids::text[])) AND (@outcome::text = '' OR q.outcome = @outcome::text)
-  UNION ALL SELECT e.occurred_at, e.requests, e.cost, e.tenant_id, e.kid, e.route, e.outcome FROM usage_events e WHERE e.ingest > (SELECT r.ingest FROM usage_rollup r) AND e.occurred_at >= @from_at AND e.occurred_at < @to_at AND (cardinality(@tenants::text[]) = 0 OR e.tenant_id = ANY(@tenants::text[])) AND (@route::text = '' OR e.route = @route::text)
+  UNION ALL SELECT e.occurred_at, e.requests, e.cost, e.tenant_id, e.kid, e.route, e.outcome FROM usage_events e WHERE e.ingest > (SELECT r.ingest FROM usage_rollup r) AND e.ingest <= (SELECT i.ingest FROM usage_intake i) AND e.occurred_at >= @from_at AND e.occurred_at < @to_at AND (cardinality(@tenants::text[]) = 0 OR e.tenant_id = ANY(@tenants::text[])) AND (@route::text = '' OR e.route = @route::text)
     AND (cardinality(@kids::text[]) = 0 OR e.kid = ANY(@kids::text[])) AND (@outcome::text = '' OR e.outcome = @outcome::text)
 ), s AS (
 SELECT (CASE @grouped::text WHEN 'tenant' THEN u.tenant_id WHEN 'route' THEN u.route WHEN 'key' THEN u.kid WHEN 'outcome' THEN u.outcome ELSE '' END)::text AS key,
@@ -53,7 +53,7 @@ WITH u AS (
   UNION ALL SELECT d.at, d.requests, d.cost, d.replica, d.route, d.outcome FROM usage_fleet_days d WHERE d.at >= @days_from AND d.at < @days_to AND (@replica::text = '' OR d.replica = @replica::text) AND (@route::text = '' OR d.route = @route::text) AND (@outcome::text = '' OR d.outcome = @outcome::text)
   UNION ALL SELECT q.at, q.requests, q.cost, q.replica, q.route, q.outcome FROM usage_fleet q WHERE q.at >= @days_to AND q.at < @to_at AND (@replica::text = '' OR q.replica = @replica::text) AND (@route::text = '' OR q.route = @route::text) AND (@outcome::text = '' OR q.outcome = @outcome::text)
   UNION ALL SELECT e.occurred_at, e.requests, e.cost, m.replica, e.route, e.outcome FROM usage_events e JOIN usage_marks m ON m.run = e.run
-    WHERE e.ingest > (SELECT r.ingest FROM usage_rollup r) AND e.occurred_at >= @from_at AND e.occurred_at < @to_at AND (@replica::text = '' OR m.replica = @replica::text) AND (@route::text = '' OR e.route = @route::text) AND (@outcome::text = '' OR e.outcome = @outcome::text)
+    WHERE e.ingest > (SELECT r.ingest FROM usage_rollup r) AND e.ingest <= (SELECT i.ingest FROM usage_intake i) AND e.occurred_at >= @from_at AND e.occurred_at < @to_at AND (@replica::text = '' OR m.replica = @replica::text) AND (@route::text = '' OR e.route = @route::text) AND (@outcome::text = '' OR e.outcome = @outcome::text)
 )
 SELECT greatest(width_bucket(u.at, @starts::timestamptz[]), 1)::integer AS step, (CASE @grouped::text WHEN 'route' THEN u.route WHEN 'gateway' THEN u.replica WHEN 'outcome' THEN u.outcome ELSE '' END)::text AS key,
   coalesce(sum(u.requests) FILTER (WHERE c IN ('admitted', 'fallback')), 0)::bigint AS admitted, coalesce(sum(u.cost) FILTER (WHERE c IN ('admitted', 'fallback', 'settled')), 0)::bigint AS cost,
@@ -97,7 +97,7 @@ WITH u AS (
     CASE WHEN usage_class(e.outcome) = 'settled' THEN e.cost ELSE 0 END,
     CASE WHEN usage_class(e.outcome) = 'refused' THEN e.requests ELSE 0 END,
     CASE WHEN usage_class(e.outcome) = 'other' THEN e.requests ELSE 0 END
-    FROM usage_events e WHERE e.ingest > (SELECT r.ingest FROM usage_rollup r) AND e.occurred_at >= @from_at AND e.occurred_at < @to_at AND (cardinality(@tenants::text[]) = 0 OR e.tenant_id = ANY(@tenants::text[])) AND (@plan::text = '' OR e.tenant_id IN (SELECT p.id FROM tenants p WHERE p.plan = @plan::text))
+    FROM usage_events e WHERE e.ingest > (SELECT r.ingest FROM usage_rollup r) AND e.ingest <= (SELECT i.ingest FROM usage_intake i) AND e.occurred_at >= @from_at AND e.occurred_at < @to_at AND (cardinality(@tenants::text[]) = 0 OR e.tenant_id = ANY(@tenants::text[])) AND (@plan::text = '' OR e.tenant_id IN (SELECT p.id FROM tenants p WHERE p.plan = @plan::text))
 )
 SELECT greatest(width_bucket(u.at, @starts::timestamptz[]), 1)::integer AS step, (CASE @grouped::text WHEN 'tenant' THEN u.tenant_id WHEN 'plan' THEN coalesce(t.plan, '') ELSE '' END)::text AS key,
   coalesce(sum(u.admitted), 0)::bigint AS admitted,
@@ -145,7 +145,7 @@ WITH u AS (
     CASE WHEN usage_class(e.outcome) = 'settled' THEN e.cost ELSE 0 END,
     CASE WHEN usage_class(e.outcome) = 'refused' THEN e.requests ELSE 0 END,
     CASE WHEN usage_class(e.outcome) = 'other' THEN e.requests ELSE 0 END
-    FROM usage_events e WHERE e.ingest > (SELECT r.ingest FROM usage_rollup r) AND e.occurred_at >= @from_at AND e.occurred_at < @to_at AND (cardinality(@tenants::text[]) = 0 OR e.tenant_id = ANY(@tenants::text[])) AND (@plan::text = '' OR e.tenant_id IN (SELECT p.id FROM tenants p WHERE p.plan = @plan::text))
+    FROM usage_events e WHERE e.ingest > (SELECT r.ingest FROM usage_rollup r) AND e.ingest <= (SELECT i.ingest FROM usage_intake i) AND e.occurred_at >= @from_at AND e.occurred_at < @to_at AND (cardinality(@tenants::text[]) = 0 OR e.tenant_id = ANY(@tenants::text[])) AND (@plan::text = '' OR e.tenant_id IN (SELECT p.id FROM tenants p WHERE p.plan = @plan::text))
 ), s AS (
 SELECT (CASE @grouped::text WHEN 'tenant' THEN u.tenant_id WHEN 'plan' THEN coalesce(t.plan, '') ELSE '' END)::text AS key,
   coalesce(sum(u.admitted), 0)::bigint AS admitted,
@@ -199,7 +199,7 @@ WITH asks AS (
     CASE WHEN usage_class(e.outcome) = 'settled' THEN e.cost ELSE 0 END,
     CASE WHEN usage_class(e.outcome) = 'refused' THEN e.requests ELSE 0 END,
     CASE WHEN usage_class(e.outcome) = 'other' THEN e.requests ELSE 0 END
-    FROM usage_events e JOIN asks a ON a.tenant_id = e.tenant_id AND e.occurred_at >= a.f AND e.occurred_at < a.t WHERE e.ingest > (SELECT r.ingest FROM usage_rollup r)
+    FROM usage_events e JOIN asks a ON a.tenant_id = e.tenant_id AND e.occurred_at >= a.f AND e.occurred_at < a.t WHERE e.ingest > (SELECT r.ingest FROM usage_rollup r) AND e.ingest <= (SELECT i.ingest FROM usage_intake i)
 )
 SELECT p.n::integer AS n, coalesce(sum(p.admitted), 0)::bigint AS admitted,
   coalesce(sum(p.cost), 0)::bigint AS cost,

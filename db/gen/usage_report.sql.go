@@ -47,7 +47,7 @@ WITH asks AS (
     CASE WHEN usage_class(e.outcome) = 'settled' THEN e.cost ELSE 0 END,
     CASE WHEN usage_class(e.outcome) = 'refused' THEN e.requests ELSE 0 END,
     CASE WHEN usage_class(e.outcome) = 'other' THEN e.requests ELSE 0 END
-    FROM usage_events e JOIN asks a ON a.tenant_id = e.tenant_id AND e.occurred_at >= a.f AND e.occurred_at < a.t WHERE e.ingest > (SELECT r.ingest FROM usage_rollup r)
+    FROM usage_events e JOIN asks a ON a.tenant_id = e.tenant_id AND e.occurred_at >= a.f AND e.occurred_at < a.t WHERE e.ingest > (SELECT r.ingest FROM usage_rollup r) AND e.ingest <= (SELECT i.ingest FROM usage_intake i)
 )
 SELECT p.n::integer AS n, coalesce(sum(p.admitted), 0)::bigint AS admitted,
   coalesce(sum(p.cost), 0)::bigint AS cost,
@@ -136,7 +136,7 @@ WITH u AS (
     AND (cardinality($7::text[]) = 0 OR d.kid = ANY($7::text[])) AND ($8::text = '' OR d.outcome = $8::text)
   UNION ALL SELECT q.at, q.requests, q.cost, q.tenant_id, q.kid, q.route, q.outcome FROM usage_quarters q WHERE q.at >= $12 AND q.at < $13 AND q.at >= $11 AND (cardinality($5::text[]) = 0 OR q.tenant_id = ANY($5::text[])) AND ($6::text = '' OR q.route = $6::text)
     AND (cardinality($7::text[]) = 0 OR q.kid = ANY($7::text[])) AND ($8::text = '' OR q.outcome = $8::text)
-  UNION ALL SELECT e.occurred_at, e.requests, e.cost, e.tenant_id, e.kid, e.route, e.outcome FROM usage_events e WHERE e.ingest > (SELECT r.ingest FROM usage_rollup r) AND e.occurred_at >= $9 AND e.occurred_at < $13 AND (cardinality($5::text[]) = 0 OR e.tenant_id = ANY($5::text[])) AND ($6::text = '' OR e.route = $6::text)
+  UNION ALL SELECT e.occurred_at, e.requests, e.cost, e.tenant_id, e.kid, e.route, e.outcome FROM usage_events e WHERE e.ingest > (SELECT r.ingest FROM usage_rollup r) AND e.ingest <= (SELECT i.ingest FROM usage_intake i) AND e.occurred_at >= $9 AND e.occurred_at < $13 AND (cardinality($5::text[]) = 0 OR e.tenant_id = ANY($5::text[])) AND ($6::text = '' OR e.route = $6::text)
     AND (cardinality($7::text[]) = 0 OR e.kid = ANY($7::text[])) AND ($8::text = '' OR e.outcome = $8::text)
 ), s AS (
 SELECT (CASE $14::text WHEN 'tenant' THEN u.tenant_id WHEN 'route' THEN u.route WHEN 'key' THEN u.kid WHEN 'outcome' THEN u.outcome ELSE '' END)::text AS key,
@@ -240,7 +240,7 @@ WITH u AS (
     AND (cardinality($7::text[]) = 0 OR d.kid = ANY($7::text[])) AND ($8::text = '' OR d.outcome = $8::text)
   UNION ALL SELECT q.at, q.requests, q.cost, q.tenant_id, q.kid, q.route, q.outcome FROM usage_quarters q WHERE q.at >= $12 AND q.at < $13 AND q.at >= $11 AND (cardinality($5::text[]) = 0 OR q.tenant_id = ANY($5::text[])) AND ($6::text = '' OR q.route = $6::text)
     AND (cardinality($7::text[]) = 0 OR q.kid = ANY($7::text[])) AND ($8::text = '' OR q.outcome = $8::text)
-  UNION ALL SELECT e.occurred_at, e.requests, e.cost, e.tenant_id, e.kid, e.route, e.outcome FROM usage_events e WHERE e.ingest > (SELECT r.ingest FROM usage_rollup r) AND e.occurred_at >= $9 AND e.occurred_at < $13 AND (cardinality($5::text[]) = 0 OR e.tenant_id = ANY($5::text[])) AND ($6::text = '' OR e.route = $6::text)
+  UNION ALL SELECT e.occurred_at, e.requests, e.cost, e.tenant_id, e.kid, e.route, e.outcome FROM usage_events e WHERE e.ingest > (SELECT r.ingest FROM usage_rollup r) AND e.ingest <= (SELECT i.ingest FROM usage_intake i) AND e.occurred_at >= $9 AND e.occurred_at < $13 AND (cardinality($5::text[]) = 0 OR e.tenant_id = ANY($5::text[])) AND ($6::text = '' OR e.route = $6::text)
     AND (cardinality($7::text[]) = 0 OR e.kid = ANY($7::text[])) AND ($8::text = '' OR e.outcome = $8::text)
 )
 SELECT greatest(width_bucket(u.at, $1::timestamptz[]), 1)::integer AS step, (CASE $2::text WHEN 'tenant' THEN u.tenant_id WHEN 'route' THEN u.route WHEN 'key' THEN u.kid WHEN 'outcome' THEN u.outcome ELSE '' END)::text AS key,
@@ -337,7 +337,7 @@ WITH u AS (
   UNION ALL SELECT d.at, d.requests, d.cost, d.replica, d.route, d.outcome FROM usage_fleet_days d WHERE d.at >= $4 AND d.at < $8 AND ($5::text = '' OR d.replica = $5::text) AND ($6::text = '' OR d.route = $6::text) AND ($7::text = '' OR d.outcome = $7::text)
   UNION ALL SELECT q.at, q.requests, q.cost, q.replica, q.route, q.outcome FROM usage_fleet q WHERE q.at >= $8 AND q.at < $9 AND ($5::text = '' OR q.replica = $5::text) AND ($6::text = '' OR q.route = $6::text) AND ($7::text = '' OR q.outcome = $7::text)
   UNION ALL SELECT e.occurred_at, e.requests, e.cost, m.replica, e.route, e.outcome FROM usage_events e JOIN usage_marks m ON m.run = e.run
-    WHERE e.ingest > (SELECT r.ingest FROM usage_rollup r) AND e.occurred_at >= $3 AND e.occurred_at < $9 AND ($5::text = '' OR m.replica = $5::text) AND ($6::text = '' OR e.route = $6::text) AND ($7::text = '' OR e.outcome = $7::text)
+    WHERE e.ingest > (SELECT r.ingest FROM usage_rollup r) AND e.ingest <= (SELECT i.ingest FROM usage_intake i) AND e.occurred_at >= $3 AND e.occurred_at < $9 AND ($5::text = '' OR m.replica = $5::text) AND ($6::text = '' OR e.route = $6::text) AND ($7::text = '' OR e.outcome = $7::text)
 )
 SELECT greatest(width_bucket(u.at, $1::timestamptz[]), 1)::integer AS step, (CASE $2::text WHEN 'route' THEN u.route WHEN 'gateway' THEN u.replica WHEN 'outcome' THEN u.outcome ELSE '' END)::text AS key,
   coalesce(sum(u.requests) FILTER (WHERE c IN ('admitted', 'fallback')), 0)::bigint AS admitted, coalesce(sum(u.cost) FILTER (WHERE c IN ('admitted', 'fallback', 'settled')), 0)::bigint AS cost,
@@ -489,7 +489,7 @@ WITH u AS (
     CASE WHEN usage_class(e.outcome) = 'settled' THEN e.cost ELSE 0 END,
     CASE WHEN usage_class(e.outcome) = 'refused' THEN e.requests ELSE 0 END,
     CASE WHEN usage_class(e.outcome) = 'other' THEN e.requests ELSE 0 END
-    FROM usage_events e WHERE e.ingest > (SELECT r.ingest FROM usage_rollup r) AND e.occurred_at >= $9 AND e.occurred_at < $11 AND (cardinality($5::text[]) = 0 OR e.tenant_id = ANY($5::text[])) AND ($6::text = '' OR e.tenant_id IN (SELECT p.id FROM tenants p WHERE p.plan = $6::text))
+    FROM usage_events e WHERE e.ingest > (SELECT r.ingest FROM usage_rollup r) AND e.ingest <= (SELECT i.ingest FROM usage_intake i) AND e.occurred_at >= $9 AND e.occurred_at < $11 AND (cardinality($5::text[]) = 0 OR e.tenant_id = ANY($5::text[])) AND ($6::text = '' OR e.tenant_id IN (SELECT p.id FROM tenants p WHERE p.plan = $6::text))
 ), s AS (
 SELECT (CASE $12::text WHEN 'tenant' THEN u.tenant_id WHEN 'plan' THEN coalesce(t.plan, '') ELSE '' END)::text AS key,
   coalesce(sum(u.admitted), 0)::bigint AS admitted,
@@ -614,7 +614,7 @@ WITH u AS (
     CASE WHEN usage_class(e.outcome) = 'settled' THEN e.cost ELSE 0 END,
     CASE WHEN usage_class(e.outcome) = 'refused' THEN e.requests ELSE 0 END,
     CASE WHEN usage_class(e.outcome) = 'other' THEN e.requests ELSE 0 END
-    FROM usage_events e WHERE e.ingest > (SELECT r.ingest FROM usage_rollup r) AND e.occurred_at >= $9 AND e.occurred_at < $11 AND (cardinality($5::text[]) = 0 OR e.tenant_id = ANY($5::text[])) AND ($6::text = '' OR e.tenant_id IN (SELECT p.id FROM tenants p WHERE p.plan = $6::text))
+    FROM usage_events e WHERE e.ingest > (SELECT r.ingest FROM usage_rollup r) AND e.ingest <= (SELECT i.ingest FROM usage_intake i) AND e.occurred_at >= $9 AND e.occurred_at < $11 AND (cardinality($5::text[]) = 0 OR e.tenant_id = ANY($5::text[])) AND ($6::text = '' OR e.tenant_id IN (SELECT p.id FROM tenants p WHERE p.plan = $6::text))
 )
 SELECT greatest(width_bucket(u.at, $1::timestamptz[]), 1)::integer AS step, (CASE $2::text WHEN 'tenant' THEN u.tenant_id WHEN 'plan' THEN coalesce(t.plan, '') ELSE '' END)::text AS key,
   coalesce(sum(u.admitted), 0)::bigint AS admitted,
