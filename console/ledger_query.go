@@ -56,7 +56,7 @@ type UsageQuery struct {
 // UsageLine is one group of a report.
 type UsageLine struct {
 	Key   string // id, name, kid or outcome; "" is what has none
-	Name  string // a tenant's
+	Name  string // a tenant's, or whose a key is: "server of Acme"
 	Total UsageSums
 	Steps []UsageSums // as long as the report's
 }

@@ -261,10 +261,17 @@ func (r *reporting) top(ctx context.Context, tx Tx, ledger *Ledger) (top []Usage
 }
 
 func (r *reporting) names(ctx context.Context, tx Tx, keys []string) error {
-	if r.q.Group != GroupTenant || r.q.Unnamed {
+	named := tx.TenantNames
+	switch {
+	case r.q.Unnamed:
+		return nil
+	case r.q.Group == GroupTenant:
+	case r.q.Group == GroupKey:
+		named = tx.KeyNames
+	default:
 		return nil
 	}
-	names, err := tx.TenantNames(ctx, keys)
+	names, err := named(ctx, keys)
 	for i := range r.out.Groups {
 		r.out.Groups[i].Name = names[r.out.Groups[i].Key]
 	}

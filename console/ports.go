@@ -124,6 +124,8 @@ type KeyRows interface {
 	Key(ctx context.Context, kid string) (KeyVersion, error)
 	// KeysOf lists a tenant's versions, of one credential when it is not "".
 	KeysOf(ctx context.Context, tenantID, credentialID string) ([]KeyVersion, error)
+	// KeyNames tells of each kid that there is whose it is: "server of Acme".
+	KeyNames(ctx context.Context, kids []string) (map[string]string, error)
 	KeyLists
 	KeyStanding
 }

@@ -99,7 +99,7 @@ func forecast(in forecastOf) QuotaForecast {
 	out := QuotaForecast{At: in.now}
 	first := slices.IndexFunc(in.hours, func(units int64) bool { return units > 0 })
 	if first < 0 {
-		out.Why = "nothing was used in the last four weeks"
+		out.Why = "nothing was used in a full hour of the last four weeks"
 		return out
 	}
 	if len(in.hours)-first < leastForecast {

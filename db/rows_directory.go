@@ -220,6 +220,16 @@ func (t tx) KeysOf(ctx context.Context, tenantID, credentialID string) ([]consol
 	return each(rows, func(r gen.ListKeyVersionsRow) console.KeyVersion { return keyOf(gen.GetKeyVersionRow(r)) }), err
 }
 
+// KeyNames implements console.KeyRows.
+func (t tx) KeyNames(ctx context.Context, kids []string) (map[string]string, error) {
+	rows, err := t.q.ListKeyNames(ctx, orEmpty(kids))
+	out := make(map[string]string, len(rows))
+	for _, r := range rows {
+		out[r.KID] = r.Credential + " of " + r.Tenant
+	}
+	return out, err
+}
+
 // DueCredentials implements console.KeyLists.
 func (t tx) DueCredentials(ctx context.Context, now time.Time, limit int) ([]string, error) {
 	return t.q.ListDueCredentials(ctx, gen.ListDueCredentialsParams{Now: &now, MaxRows: int32(limit)})

@@ -27,6 +27,11 @@ SELECT sqlc.embed(v), c.name AS credential_name, c.environment, c.scopes, t.name
 FROM key_versions v JOIN credentials c ON c.id = v.credential_id JOIN tenants t ON t.id = v.tenant_id
 WHERE v.kid = @kid;
 
+-- name: ListKeyNames :many
+SELECT v.kid, c.name AS credential, t.name AS tenant
+FROM key_versions v JOIN credentials c ON c.id = v.credential_id JOIN tenants t ON t.id = v.tenant_id
+WHERE v.kid = ANY (@kids::text[]);
+
 -- name: ListKeyVersions :many
 -- Of one credential, or of one tenant; newest first.
 SELECT sqlc.embed(v), c.name AS credential_name, c.environment, c.scopes, t.name AS tenant_name

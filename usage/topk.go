@@ -93,7 +93,6 @@ type RefusedReport struct {
 	Other int64 `json:"other,omitzero"`
 }
 
-
 // summary is Space-Saving (Metwally, Agrawal, El Abbadi, 2005): a newcomer takes the
 // place of whoever has the fewest, and inherits that number as its error. So whoever
 // has more than total/RefusedPerLimit refusals is always in it.

@@ -759,7 +759,7 @@ func alertRuleForm(p AlertRuleFormProps) templ.Component {
 			}
 		}
 		if !p.NoLimit {
-			templ_7745c5c3_Err = ui.Field(ui.FieldProps{Name: "threshold", Label: "From", Value: p.Form.Raw("threshold"), Error: p.Form.Error("threshold"), InputMode: "numeric", MaxLength: 12, Autocomplete: "off", Hint: p.Hint}).Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = ui.Field(ui.FieldProps{Name: "threshold", Label: "Threshold", Value: p.Form.Raw("threshold"), Error: p.Form.Error("threshold"), InputMode: "numeric", MaxLength: 12, Autocomplete: "off", Hint: p.Hint}).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}

@@ -117,6 +117,7 @@ type QuotaPanel struct {
 	Starts, Resets    string // in the tenant's zone
 	Forecast          string
 	Granted           string // "" for none
+	GrantURL          string // "" for who may not
 	Redis, Ledger     string
 	ReconciliationURL string
 }

@@ -83,6 +83,7 @@ func namedActs() map[string]namedAct {
 		"set":     {"Set", "", "in force", ""},
 		"clear":   {"Ended", "", "known", ""},
 		"boost":   {"Boosted", "", "in force", ""},
+		"grant":   {"Granted", "", "in force", ""},
 		"brown":   {"Brown-out begun", "", "known", ""},
 		"stop":    {"Brown-out stopped", "", "known", ""},
 		"contain": {"Contained", "revoking", "refused", "revoked"},

@@ -62,21 +62,24 @@ func outcomeState(o console.ExplainOutcome) (kind, word string) {
 
 // explainActs are the acts that the role may do.
 func (s *Server) explainActs(r *http.Request, e console.Explanation, a *views.ExplainAnswer) {
+	link := func(label, to, text string) { // the link's words are not said twice
+		a.Links = append(a.Links, views.ExplainLink{Label: label, URL: to, Text: strings.TrimSpace(strings.TrimPrefix(text, label))})
+	}
 	for _, act := range e.Actions {
 		switch {
 		case act.Act == console.ActBoost && can(r, console.PermBoost):
 			a.Boost = &views.BoostNow{Action: ui.TenantURL(act.TenantID, "boost"), Limit: act.Limit, Text: act.Text, Back: true}
-			a.Links = append(a.Links, views.ExplainLink{Label: "Boost otherwise", URL: ui.TenantURL(act.TenantID, "boost") + "?limit=" + act.Limit, Text: "another factor or span"})
+			link("Boost otherwise", ui.TenantURL(act.TenantID, "boost")+"?limit="+act.Limit, "another factor or span")
 		case act.Act == console.ActReset && can(r, console.PermUnlock):
-			a.Links = append(a.Links, views.ExplainLink{Label: "Reset the counter", URL: ui.TenantStateURL(act.TenantID, ""), Text: act.Text})
+			link("Reset the counter", ui.TenantStateURL(act.TenantID, ""), act.Text)
 		case act.Act == console.ActUnlock && can(r, console.PermUnlock):
-			a.Links = append(a.Links, views.ExplainLink{Label: "Unlock", URL: ui.LockoutsURL("limit=" + url.QueryEscape(act.Limit)), Text: act.Text})
+			link("Unlock", ui.LockoutsURL("limit="+url.QueryEscape(act.Limit)), act.Text)
 		case act.Act == console.ActResume && act.TenantID != "" && can(r, console.PermManageTenants):
-			a.Links = append(a.Links, views.ExplainLink{Label: "Resume the tenant", URL: ui.TenantURL(act.TenantID, ""), Text: act.Text})
+			link("Resume the tenant", ui.TenantURL(act.TenantID, ""), act.Text)
 		case act.Act == console.ActResume && act.KID != "" && can(r, console.PermManageKeys):
-			a.Links = append(a.Links, views.ExplainLink{Label: "Resume the key", URL: ui.KeyURL(act.KID, ""), Text: act.Text})
+			link("Resume the key", ui.KeyURL(act.KID, ""), act.Text)
 		case act.Act == console.ActKey:
-			a.Links = append(a.Links, views.ExplainLink{Label: "The key", URL: ui.KeyURL(act.KID, ""), Text: act.Text})
+			link("The key", ui.KeyURL(act.KID, ""), act.Text)
 		}
 	}
 }

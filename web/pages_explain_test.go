@@ -112,7 +112,7 @@ func TestExplain_ActsAreOfferedToWhoMay(t *testing.T) {
 	if strings.Contains(viewer.Text, "Boost ×2") || strings.Contains(viewer.Text, "Reset the counter") {
 		t.Error("a viewer is offered acts")
 	}
-	wants(t, w.As(t, console.RoleSupport).Get("/explain?tenant="+tenant.ID), http.StatusOK, "Boost ×2 for 1 h", "Reset the counter")
+	wants(t, w.As(t, console.RoleSupport).Get("/explain?tenant="+tenant.ID), http.StatusOK, "Boost ×2 for 1 h", "Reset the counter</a>")
 	if a := w.Anonymous(t).Get("/explain?tenant=" + tenant.ID); a.StatusCode != http.StatusSeeOther {
 		t.Errorf("a stranger gets %d", a.StatusCode)
 	}
@@ -126,7 +126,7 @@ func TestFind_SuggestsAndLeadsToWhatWasTyped(t *testing.T) {
 	w, tenant, kid, _ := withKey(t)
 	c := w.As(t, console.RoleOwner)
 	for typed, texts := range map[string][]string{
-		"explain acme": {"Explain<span", tenant.ID}, "rotate ac": {tenant.ID}, kid: {"/keys/" + kid, "/explain?key=" + kid}, "203.0.113.9": {"/explain?ip=203.0.113.9"},
+		"explain acme": {"Explain<span", tenant.ID}, "why acme": {"Explain<span", tenant.ID}, "Why is ac": {tenant.ID}, "rotate ac": {tenant.ID}, kid: {"/keys/" + kid, "/explain?key=" + kid}, "203.0.113.9": {"/explain?ip=203.0.113.9"},
 		"v1": {"/policy/versions/1"}, "hgr1_x": {"/explain?receipt=hgr1_x"}, "report": {"route"}, "publ": {"/policy/drafts"}, "ada@example.com": {"/explain?account=ada%40example.com"},
 		"gatew": {"/gateways"},
 	} {
@@ -139,7 +139,7 @@ func TestFind_SuggestsAndLeadsToWhatWasTyped(t *testing.T) {
 	}
 	for typed, place := range map[string]string{
 		"hgr1_abc": "/explain?receipt=hgr1_abc", "2001:db8::1": "/explain?ip=2001%3Adb8%3A%3A1", "ada@example.com": "/explain?account=ada%40example.com",
-		"explain acme": "/explain?tenant=acme", "rotate acme": "/tenants/" + tenant.ID + "/keys", "publish": "/policy/drafts",
+		"explain acme": "/explain?tenant=acme", "why acme": "/explain?tenant=acme", "why is acme": "/explain?tenant=acme", "rotate acme": "/tenants/" + tenant.ID + "/keys", "publish": "/policy/drafts",
 	} {
 		if a := c.Post("/find", url.Values{"q": {typed}}); a.Header.Get("Location") != place {
 			t.Errorf("%q leads to %s, want %s", typed, a.Header.Get("Location"), place)

@@ -14,7 +14,7 @@ import (
 )
 
 var (
-	wholeKey  = regexp.MustCompile(`hg_(?:live|test|ops)_[0-9A-Za-z]{12}_[0-9A-Za-z]{38}`)
+	wholeKey = regexp.MustCompile(`hg_(?:live|test|ops)_[0-9A-Za-z]{12}_[0-9A-Za-z]{38}`)
 	// keyPart is so much of a key that it must stand in no address, whole or not.
 	keyPart   = regexp.MustCompile(`hg_(?:live|test|ops)_[0-9A-Za-z]{12}_[0-9A-Za-z]{16,}`)
 	maskedKey = regexp.MustCompile(`^hg_(?:live|test)_([0-9A-Za-z]{12})(?:_.*)?$`)

@@ -41,7 +41,7 @@ func (s *Server) suggestions(r *http.Request, q string) (rows []views.FoundRow) 
 	if kidID.MatchString(q) && s.keyExists(r, q) {
 		rows = append(rows, views.FoundRow{Label: q, What: "key", URL: ui.KeyURL(q, ""), ExplainURL: ask("key")})
 	}
-	words := strings.ToLower(q)
+	words := explainWord(strings.ToLower(q))
 	for _, word := range s.frame(r).Words() {
 		if strings.HasPrefix(strings.ToLower(word), words) && len(rows) < findShown/2 {
 			if place := s.commanded(r, word); place != "" {

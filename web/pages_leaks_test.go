@@ -16,7 +16,7 @@ func TestLeaks_A16_PastedKeyIsFoundContainedAndNeverRepeated(t *testing.T) {
 	c := w.As(t, console.RoleKeyAdmin)
 	text := "config:\n  API_KEY=" + secret + "\n"
 	a := c.Post("/leaks/find", url.Values{"text": {text}})
-	wants(t, a, http.StatusOK, "Acme", "backend", "hg_live_"+kid+"_…", "192.0.2.0/24", "It sent 1204 requests", `value="replace" selected`)
+	wants(t, a, http.StatusOK, "Acme", "backend", "hg_live_"+kid+"_…", "192.0.2.0/24", "It sent 1204 requests", `href="/explain?key=`+kid+`"`, `value="replace" selected`)
 	if strings.Contains(a.Text, secret[21:]) {
 		t.Error("the page repeats the secret")
 	}

@@ -149,6 +149,9 @@ func (s *Server) quotaPanel(ctx context.Context, r *http.Request, t console.Tena
 	now := s.Now()
 	p := &views.QuotaPanel{Text: amountText(in.Compiled.Quotas[t.Plan].Quota), Source: "not compared with the ledger yet", Bar: ui.QuotaBar{Text: ui.Unknown}, Starts: ui.Unknown,
 		Forecast: ui.Unknown, Redis: ui.Unknown, Ledger: ui.Unknown, ReconciliationURL: ui.ReconcileURL("")}
+	if can(r, console.PermManageTenants) {
+		p.GrantURL = ui.TenantURL(t.ID, "grant")
+	}
 	q, err := s.Quotas.Standing(ctx, actor(r), t.ID)
 	if console.IsNotFound(err) {
 		return p, nil

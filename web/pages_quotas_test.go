@@ -2,6 +2,7 @@ package web_test
 
 import (
 	"net/http"
+	"net/url"
 	"strings"
 	"testing"
 
@@ -54,7 +55,7 @@ routes:
     on_store_failure: {mode: open, fallback: {rate: 300/minute, burst: 300}}
 `
 
-func TestTenant_QuotaThatWasNotComparedIsUnknownAndNotZero(t *testing.T) {
+func TestTenant_QuotaThatWasNotComparedIsUnknownAndTakesGrants(t *testing.T) {
 	t.Parallel()
 	w := webtest.New(t)
 	w.Feed.Gateways(1)
@@ -67,4 +68,24 @@ func TestTenant_QuotaThatWasNotComparedIsUnknownAndNotZero(t *testing.T) {
 		t.Fatal(err)
 	}
 	wants(t, w.As(t, console.RoleViewer).Get("/tenants/"+tenant.ID), http.StatusOK, "not compared with the ledger yet", "unknown")
+	grant := "/tenants/" + tenant.ID + "/grant"
+	for role, may := range map[console.Role]bool{console.RoleViewer: false, console.RoleSupport: false, console.RoleKeyAdmin: true} {
+		if a := w.As(t, role).Get("/tenants/" + tenant.ID); strings.Contains(a.Text, grant) != may {
+			t.Errorf("%s is offered a grant: %t", role, !may)
+		}
+	}
+	wants(t, w.As(t, console.RoleSupport).Post(grant, url.Values{"units": {"5"}, "reason": {"x"}}), http.StatusForbidden)
+	c := w.As(t, console.RoleKeyAdmin)
+	wants(t, c.Get(grant), http.StatusOK, "Grant units to Acme", "cannot be taken back")
+	for _, units := range []string{"", "many", "0", "-1", "9223372036854775807"} {
+		wants(t, c.Post(grant, url.Values{"units": {units}, "reason": {"bad days"}}), http.StatusUnprocessableEntity, "f-units-error", `value="bad days"`)
+	}
+	wants(t, c.Post(grant, url.Values{"units": {"5"}, "reason": {""}}), http.StatusUnprocessableEntity, "f-reason-error")
+	if a := c.Post(grant, url.Values{"units": {"250"}, "reason": {"bad days"}}); a.StatusCode != http.StatusSeeOther {
+		t.Fatalf("a grant answers %d", a.StatusCode)
+	}
+	given, err := w.Web.Quotas.Grants(t.Context(), owner, tenant.ID)
+	if err != nil || len(given) != 1 || given[0].Units != 250 || given[0].Reason != "bad days" {
+		t.Errorf("given: %+v, %v", given, err)
+	}
 }

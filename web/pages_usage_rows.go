@@ -134,7 +134,7 @@ func (q *usageQuestion) rows(a usageAnswer, c comparison) []views.UsageRow {
 	for _, l := range a.report.Groups {
 		r := row(l)
 		r.URL = q.lineURL(l)
-		if q.query.Group == console.GroupTenant && l.Name != "" {
+		if l.Name != "" {
 			r.ID = l.Key
 		}
 		out = append(out, r)

@@ -17,6 +17,19 @@ import (
 	"github.com/headgate/headgate/web/webtest"
 )
 
+func TestUsage_KeysAreToldWithWhoseTheyAre(t *testing.T) {
+	t.Parallel()
+	w, tenant, kid, _ := withKey(t)
+	w.Use(t, ledger.Event{Second: w.Now().Unix() - 60, Tenant: tenant.ID, KID: kid, Route: "report", Outcome: usage.OutcomeAdmitted, Requests: 9, Cost: 9})
+	c := w.As(t, console.RoleViewer)
+	if text := plain(c.Get("/usage?group=key")); !strings.Contains(text, "backend of Acme "+kid) {
+		t.Errorf("whose key %s is, is not told:\n%s", kid, text)
+	}
+	if file := w.As(t, console.RoleOwner).Get("/usage.csv?group=key"); !strings.Contains(file.Text, kid+",backend of Acme,9,") {
+		t.Errorf("nor in the file (%d):\n%s", file.StatusCode, file.Text)
+	}
+}
+
 // recorded is a world with a tenant that has used something.
 func recorded(t *testing.T) (*webtest.World, console.Tenant) {
 	t.Helper()

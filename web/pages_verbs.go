@@ -12,7 +12,7 @@ import (
 // commanded is the page of an act or of a page that was named in the search;
 // empty when the words are neither. What may be done there is asked there.
 func (s *Server) commanded(r *http.Request, q string) string {
-	words := strings.ToLower(strings.Join(strings.Fields(q), " "))
+	words := explainWord(strings.ToLower(strings.Join(strings.Fields(q), " ")))
 	switch words {
 	case "new tenant":
 		return ui.TenantsURL() + "/new"
@@ -36,6 +36,16 @@ func (s *Server) commanded(r *http.Request, q string) string {
 		}
 	}
 	return ""
+}
+
+// explainWord takes "why …" for "explain …": it is how support asks.
+func explainWord(words string) string {
+	for _, ask := range []string{"why is ", "why "} {
+		if name, ok := strings.CutPrefix(words, ask); ok {
+			return "explain " + name
+		}
+	}
+	return words
 }
 
 // tenantCalled is part of the page of the one tenant that name means, or the

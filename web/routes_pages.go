@@ -108,6 +108,8 @@ func (s *Server) overrideRoutes(r chi.Router) {
 	manage := r.With(s.require(console.PermManageTenants))
 	manage.Get("/tenants/{tenant}/override", s.page(s.overrideForm))
 	manage.Post("/tenants/{tenant}/override", s.page(s.overrideSet))
+	manage.Get("/tenants/{tenant}/grant", s.page(s.grantForm))
+	manage.Post("/tenants/{tenant}/grant", s.page(s.grantGive))
 }
 
 // bulkRoutes are jobs over many rows. Each kind needs a permission of its own as

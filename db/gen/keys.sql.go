@@ -206,6 +206,38 @@ func (q *Queries) ListDueCredentials(ctx context.Context, arg ListDueCredentials
 	return items, nil
 }
 
+const listKeyNames = `-- name: ListKeyNames :many
+SELECT v.kid, c.name AS credential, t.name AS tenant
+FROM key_versions v JOIN credentials c ON c.id = v.credential_id JOIN tenants t ON t.id = v.tenant_id
+WHERE v.kid = ANY ($1::text[])
+`
+
+type ListKeyNamesRow struct {
+	KID        string
+	Credential string
+	Tenant     string
+}
+
+func (q *Queries) ListKeyNames(ctx context.Context, kids []string) ([]ListKeyNamesRow, error) {
+	rows, err := q.db.Query(ctx, listKeyNames, kids)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []ListKeyNamesRow{}
+	for rows.Next() {
+		var i ListKeyNamesRow
+		if err := rows.Scan(&i.KID, &i.Credential, &i.Tenant); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const listKeyVersions = `-- name: ListKeyVersions :many
 SELECT v.kid, v.credential_id, v.tenant_id, v.digest, v.state, v.resume_state, v.seq, v.created_at, v.activated_at, v.retiring_at, v.not_after, v.revoked_at, v.revoke_reason, v.ended_at, v.used, v.idle_since, v.leaked, v.brownout_network, v.brownout_from, v.brownout_until, c.name AS credential_name, c.environment, c.scopes, t.name AS tenant_name
 FROM key_versions v JOIN credentials c ON c.id = v.credential_id JOIN tenants t ON t.id = v.tenant_id

@@ -24,7 +24,7 @@ type UsageStep struct {
 // UsageGroup is the sums of one tenant, route, key, plan, outcome or gateway.
 type UsageGroup struct {
 	Key  string `json:"key" doc:"An id or name; empty for requests without one" example:"ten_abcdefghij234567"`
-	Name string `json:"name,omitempty" doc:"Of a tenant"`
+	Name string `json:"name,omitempty" doc:"Of a tenant; of a key its credential and tenant"`
 	UsageSums
 	Steps []int64 `json:"steps,omitempty" doc:"Admitted requests, or cost when asked by cost, of each step"`
 }
