@@ -281,7 +281,7 @@ func TestShellDocs_CommandsAndFlagsOfThePageExist(t *testing.T) {
 				t.Errorf("%s --%s has no help", named, f.Name)
 			}
 		}
-		if !regexp.MustCompile("[`·] ?(key |tenant |bulk |key rotation )?([a-z-]+ · )*" + n.Name + "\\b").MatchString(page) {
+		if !regexp.MustCompile("[`·] ?(key |tenant |bulk |key rotation |lockout |usage |advisor )?([a-z-]+ · )*" + n.Name + "\\b").MatchString(page) {
 			t.Errorf("the page does not name %s", named)
 		}
 		for _, c := range n.Children {
@@ -289,7 +289,7 @@ func TestShellDocs_CommandsAndFlagsOfThePageExist(t *testing.T) {
 		}
 	}
 	for _, n := range parser.Model.Children {
-		if slices.Contains([]string{"tenant", "key", "bulk"}, n.Name) {
+		if slices.Contains([]string{"tenant", "key", "bulk", "lockout", "explain", "usage", "knee", "advisor", "doctor"}, n.Name) {
 			walk(n, n.Name)
 		}
 	}
