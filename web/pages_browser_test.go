@@ -201,7 +201,7 @@ func TestBrowser_OverviewMovesAndHostileNamesDoNothing(t *testing.T) {
 	}
 	b := openBrowser(t, w)
 	b.open("/overview")
-	b.becomes(`document.querySelector('#live').innerText.includes('Nobody was refused')`)
+	b.becomes(`document.querySelector('#live').innerText.includes('who is refused is unknown')`)
 	used(w, bad.ID, 1, 2)
 	b.becomes(`document.querySelector('#live').innerText.includes('onerror=window.__xss=1') && document.querySelector('#live').innerText.includes('route:report.reports')`)
 	b.open("/tenants/" + bad.ID)
@@ -256,6 +256,7 @@ func TestBrowser_PagesOfADraftAreQuietAndNarrow(t *testing.T) {
 	b.narrow()
 	for _, page := range []string{"", "?show=changed", "/parts/general", "/parts/plan/pro", "/parts/route/report", "/source", "/tests", "/simulate", "/review", "/import"} {
 		b.open(path + page)
+		b.becomes(`document.documentElement !== null && document.readyState === 'complete'`)
 		if wide := b.eval(`document.documentElement.scrollWidth > 390 ? String(document.documentElement.scrollWidth) : ''`); wide != "" {
 			t.Errorf("%s is %s wide at 390", page, wide)
 		}

@@ -255,7 +255,8 @@ func TestUsage_U01_I08_KillsAtAnyMomentLoseAndDoubleNothing(t *testing.T) {
 	if err := books.gaps(); err != nil {
 		t.Error(err)
 	}
-	if load.answered.Load() == 0 || books.doubled == 0 {
+	// In few kills it may be that none fell between a sending and its mark.
+	if load.answered.Load() == 0 || long() && books.doubled == 0 {
 		t.Errorf("nothing was tried: %d answers, %d events came again", load.answered.Load(), books.doubled)
 	}
 	if n := m.metric("headgate_usage_unnoted_total") + m.metric("headgate_spool_unreadable_total"); n != 0 {

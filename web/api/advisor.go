@@ -178,7 +178,7 @@ type (
 
 func (a *API) registerAdvisor() {
 	register(a, op{id: "get-advice", method: "GET", path: "/advisor", summary: "How limits are used, and what other numbers would have refused", perm: console.PermView}, a.getAdvice)
-	register(a, op{id: "list-promises", method: "GET", path: "/advisor/promises", summary: "What limits promise of each route, and what it was measured to take", perm: console.PermView, errors: []int{409}}, a.listPromises)
+	register(a, op{id: "list-promises", method: "GET", path: "/advisor/promises", summary: "What limits promise of each route, and what it was measured to take", perm: console.PermView}, a.listPromises)
 	register(a, op{id: "try-limit", method: "POST", path: "/advisor/what-if", summary: "Replay logged decisions with one limit at other numbers", perm: console.PermEditDrafts, status: 202, errors: []int{409}}, a.tryLimit)
 	register(a, op{id: "list-capacities", method: "GET", path: "/capacities", summary: "List measurements of routes, newest first", perm: console.PermView}, a.listCapacities)
 	register(a, op{id: "get-capacity", method: "GET", path: "/capacities/{capacity}", summary: "Get a measurement with its steps", perm: console.PermView, errors: []int{404}}, a.getCapacity)
@@ -227,7 +227,7 @@ func promiseOf(p console.Promise) Promise {
 
 func (a *API) listPromises(ctx context.Context, _ *struct{}) (*Body[List[Promise]], error) {
 	items, err := a.Advisor.Promises(ctx)
-	if err != nil {
+	if err != nil && console.CodeOf(err) != console.CodeConflict { // without a policy nothing is promised
 		return nil, err
 	}
 	return &Body[List[Promise]]{listOf(items, "", promiseOf)}, nil
