@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/headgate/headgate/console"
 )
@@ -36,11 +37,16 @@ func TestVersions_SayWhatIsUnknownAndADraftLeadsToItsVersion(t *testing.T) {
 			t.Errorf("the page lacks %q", want)
 		}
 	}
-	if err := e.Web.Effects.Note(t.Context()); err != nil {
-		t.Fatal(err)
+	told := func() bool { // what gateways said last may be a second old
+		if err := e.Web.Effects.Note(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		return strings.Contains(e.editor.Get("/policy/versions").Text, ", 3 gateways")
 	}
-	if page := e.editor.Get("/policy/versions").Text; !strings.Contains(page, ", 3 gateways") {
-		t.Error("the page does not say on how many it is")
+	for until := time.Now().Add(10 * time.Second); !told(); <-time.After(100 * time.Millisecond) {
+		if time.Now().After(until) {
+			t.Fatal("the page does not say on how many it is")
+		}
 	}
 }
 
