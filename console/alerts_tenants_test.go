@@ -116,7 +116,7 @@ func TestAlerts_AChannelThatIsStuckDoesNotKeepOthersFromBeingTold(t *testing.T) 
 	stuck, fine := w.channel(t, console.ChannelWebhook, "https://stuck.example/a"), w.channel(t, console.ChannelMail, "ops@example.com")
 	w.rule(t, console.AlertQuotaUsed, 80, stuck, fine)
 	_, err := w.pool(t).Exec(w.ctx, `INSERT INTO alert_deliveries (id, channel_id, channel_name, kind, target, alert_id, event, subject, body, next_at, created_at)
-		SELECT 'dlv_' || lpad(translate(n::text, '0123456789', 'abcdefghij'), 16, 'a'), $1, 'webhook', 'webhook', 'https://stuck.example/a', 'alt_aaaaaaaaaaaaaaaa', 'alert.test', '', '{}', $2::timestamptz + interval '1 hour', $2
+		SELECT 'dlv_' || lpad(translate(n::text, '0123456789', 'abcdefghij'), 16, 'a'), $1, 'webhook', 'webhook', 'https://stuck.example/a', 'alt_aaaaaaaaaaaaaaaa', 'alert.test', '', '{}', $2::timestamptz + interval '1 hour', $2::timestamptz - interval '1 minute'
 		FROM generate_series(1, 500) n`, stuck.Channel.ID, w.clock.now())
 	if err != nil {
 		t.Fatal(err)
