@@ -93,20 +93,9 @@ func (s *Alerts) nudge() {
 // List lists the operators' alerts, the newest first, and the cursor to the next page.
 func (s *Alerts) List(ctx context.Context, q AlertQuery) (items []Alert, next string, err error) {
 	q.TenantID = ""
-	after, err := decodeCursor(q.Page.After)
-	if err != nil {
-		return nil, "", err
-	}
-	limit := q.Page.limit()
-	err = s.d.Store.Read(ctx, func(tx Tx) error {
-		items, err = tx.Alerts(ctx, q, after, limit+1)
-		return err
-	})
-	if err != nil {
-		return nil, "", err
-	}
-	items, next = cut(items, limit, func(a Alert) Cursor { return Cursor{At: a.OpenedAt, ID: a.ID} })
-	return items, next, nil
+	return paged(ctx, s.d.Store, q.Page, func(tx Tx, after Cursor, limit int) ([]Alert, error) {
+		return tx.Alerts(ctx, q, after, limit)
+	}, func(a Alert) Cursor { return Cursor{At: a.OpenedAt, ID: a.ID} })
 }
 
 // CountOpen counts the operators' open alerts.

@@ -93,20 +93,9 @@ func (s *Alerts) EndSilence(ctx context.Context, actor Actor, id string) error {
 // next page.
 func (s *Alerts) Deliveries(ctx context.Context, q DeliveryQuery) (items []AlertDelivery, next string, err error) {
 	q.TenantID = ""
-	after, err := decodeCursor(q.Page.After)
-	if err != nil {
-		return nil, "", err
-	}
-	limit := q.Page.limit()
-	err = s.d.Store.Read(ctx, func(tx Tx) error {
-		items, err = tx.AlertDeliveries(ctx, q, after, limit+1)
-		return err
-	})
-	if err != nil {
-		return nil, "", err
-	}
-	items, next = cut(items, limit, func(v AlertDelivery) Cursor { return Cursor{At: v.CreatedAt, ID: v.ID} })
-	return items, next, nil
+	return paged(ctx, s.d.Store, q.Page, func(tx Tx, after Cursor, limit int) ([]AlertDelivery, error) {
+		return tx.AlertDeliveries(ctx, q, after, limit)
+	}, func(v AlertDelivery) Cursor { return Cursor{At: v.CreatedAt, ID: v.ID} })
 }
 
 // Redeliver has a message that was given up tried anew, under the same id.

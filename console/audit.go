@@ -32,26 +32,13 @@ type AuditQuery struct {
 
 // List returns events, the newest first, and the cursor to the next page.
 func (s *Audit) List(ctx context.Context, q AuditQuery) (items []AuditEvent, next string, err error) {
-	after, err := decodeCursor(q.Page.After)
-	if err != nil {
-		return nil, "", err
-	}
-	var before int64
-	if after.ID != "" {
-		if before, err = strconv.ParseInt(after.ID, 10, 64); err != nil || before < 1 {
-			return nil, "", invalid(FieldError{Field: "cursor", Message: "This is not a cursor of this list."})
+	return paged(ctx, s.d.Store, q.Page, func(tx Tx, after Cursor, limit int) ([]AuditEvent, error) {
+		before, err := after.number()
+		if err != nil {
+			return nil, err
 		}
-	}
-	limit := q.Page.limit()
-	err = s.d.Store.Read(ctx, func(tx Tx) error {
-		items, err = tx.AuditEvents(ctx, q, before, limit+1)
-		return err
-	})
-	if err != nil {
-		return nil, "", err
-	}
-	items, next = cut(items, limit, func(e AuditEvent) Cursor { return Cursor{At: e.At, ID: strconv.FormatInt(e.Seq, 10)} })
-	return items, next, nil
+		return tx.AuditEvents(ctx, q, before, limit)
+	}, func(e AuditEvent) Cursor { return Cursor{At: e.At, ID: strconv.FormatInt(e.Seq, 10)} })
 }
 
 // AuditProblem is where a trail stops being whole.

@@ -194,17 +194,9 @@ func (s *Capacities) Get(ctx context.Context, id string) (c Capacity, err error)
 
 // List lists measurements, the newest first; route "" is every one's.
 func (s *Capacities) List(ctx context.Context, route string, page Page) (items []Capacity, next string, err error) {
-	after, err := decodeCursor(page.After)
-	if err != nil {
-		return nil, "", err
-	}
-	limit := page.limit()
-	err = s.d.Store.Read(ctx, func(tx Tx) error {
-		items, err = tx.Capacities(ctx, route, after, limit+1)
-		return err
-	})
-	items, next = cut(items, limit, func(c Capacity) Cursor { return Cursor{c.MeasuredAt, c.ID} })
-	return items, next, err
+	return paged(ctx, s.d.Store, page, func(tx Tx, after Cursor, limit int) ([]Capacity, error) {
+		return tx.Capacities(ctx, route, after, limit)
+	}, func(c Capacity) Cursor { return Cursor{c.MeasuredAt, c.ID} })
 }
 
 // Known is the newest measurement of each route that has one, by route.

@@ -145,20 +145,9 @@ func ignoreNotFound(err error) error {
 
 // List lists leak cases, the newest first, and the cursor to the next page.
 func (s *Leaks) List(ctx context.Context, q LeakQuery) (items []LeakCase, next string, err error) {
-	after, err := decodeCursor(q.Page.After)
-	if err != nil {
-		return nil, "", err
-	}
-	limit := q.Page.limit()
-	err = s.d.Store.Read(ctx, func(tx Tx) error {
-		items, err = tx.Leaks(ctx, q, after, limit+1)
-		return err
-	})
-	if err != nil {
-		return nil, "", err
-	}
-	items, next = cut(items, limit, func(c LeakCase) Cursor { return Cursor{At: c.FoundAt, ID: c.ID} })
-	return items, next, nil
+	return paged(ctx, s.d.Store, q.Page, func(tx Tx, after Cursor, limit int) ([]LeakCase, error) {
+		return tx.Leaks(ctx, q, after, limit)
+	}, func(c LeakCase) Cursor { return Cursor{At: c.FoundAt, ID: c.ID} })
 }
 
 // CountOpen counts cases that wait for somebody.

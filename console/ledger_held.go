@@ -26,26 +26,13 @@ func (s *Ledger) Held(ctx context.Context, actor Actor, state string, page Page)
 	default:
 		return nil, "", invalid(FieldError{Field: "state", Message: "It must be held, released or discarded."})
 	}
-	after, err := decodeCursor(page.After)
-	if err != nil {
-		return nil, "", err
-	}
-	var before int64
-	if after.ID != "" {
-		if before, err = strconv.ParseInt(after.ID, 10, 64); err != nil || before < 1 {
-			return nil, "", invalid(FieldError{Field: "cursor", Message: "This is not a cursor of this list."})
+	return paged(ctx, s.d.Store, page, func(tx Tx, after Cursor, limit int) ([]HeldUsage, error) {
+		before, err := after.number()
+		if err != nil {
+			return nil, err
 		}
-	}
-	limit := page.limit()
-	err = s.d.Store.Read(ctx, func(tx Tx) error {
-		items, err = tx.HeldUsage(ctx, state, before, limit+1)
-		return err
-	})
-	if err != nil {
-		return nil, "", err
-	}
-	items, next = cut(items, limit, func(h HeldUsage) Cursor { return Cursor{At: h.ReceivedAt, ID: strconv.FormatInt(h.ID, 10)} })
-	return items, next, nil
+		return tx.HeldUsage(ctx, state, before, limit)
+	}, func(h HeldUsage) Cursor { return Cursor{At: h.ReceivedAt, ID: strconv.FormatInt(h.ID, 10)} })
 }
 
 // Release takes events into the ledger that were held: at most 1000 ids. It returns how

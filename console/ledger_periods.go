@@ -75,20 +75,9 @@ func (s *Ledger) Periods(ctx context.Context, actor Actor, tenantID string, page
 	if err := actor.needOf(tenantID, PermView, PermOwnTenant); err != nil {
 		return nil, "", err
 	}
-	after, err := decodeCursor(page.After)
-	if err != nil {
-		return nil, "", err
-	}
-	limit := page.limit()
-	err = s.d.Store.Read(ctx, func(tx Tx) error {
-		items, err = tx.UsagePeriods(ctx, tenantID, "", after, limit+1)
-		return err
-	})
-	if err != nil {
-		return nil, "", err
-	}
-	items, next = cut(items, limit, func(p UsagePeriod) Cursor { return Cursor{At: p.ClosedAt, ID: p.ID} })
-	return items, next, nil
+	return paged(ctx, s.d.Store, page, func(tx Tx, after Cursor, limit int) ([]UsagePeriod, error) {
+		return tx.UsagePeriods(ctx, tenantID, "", after, limit)
+	}, func(p UsagePeriod) Cursor { return Cursor{At: p.ClosedAt, ID: p.ID} })
 }
 
 // Period returns a closed period with its adjustments, the last first, at most 1000.

@@ -1,6 +1,7 @@
 package console
 
 import (
+	"context"
 	"encoding/base64"
 	"strconv"
 	"strings"
@@ -45,6 +46,19 @@ func decodeCursor(s string) (Cursor, error) {
 	return Cursor{At: time.UnixMicro(micros).UTC(), ID: id}, nil
 }
 
+// number is the place as a list counts it that goes by numbers and not by time, 0 for
+// the beginning.
+func (c Cursor) number() (int64, error) {
+	if c.ID == "" {
+		return 0, nil
+	}
+	n, err := strconv.ParseInt(c.ID, 10, 64)
+	if err != nil || n < 1 {
+		return 0, invalid(FieldError{Field: "cursor", Message: "This is not a cursor of this list."})
+	}
+	return n, nil
+}
+
 // printable reports whether s has printable ASCII only and no blanks, as ids do.
 func printable(s string) bool {
 	for i := range len(s) {
@@ -63,4 +77,25 @@ func cut[T any](rows []T, limit int, key func(T) Cursor) ([]T, string) {
 	}
 	rows = rows[:limit]
 	return rows, encodeCursor(key(rows[limit-1]))
+}
+
+// paged reads a page of a list: read gives at most limit rows after a place, key is the
+// place of a row. It returns them with the cursor to the next page, "" on the last.
+func paged[T any](
+	ctx context.Context, store Store, p Page, read func(tx Tx, after Cursor, limit int) ([]T, error), key func(T) Cursor,
+) (items []T, next string, err error) {
+	after, err := decodeCursor(p.After)
+	if err != nil {
+		return nil, "", err
+	}
+	limit := p.limit()
+	err = store.Read(ctx, func(tx Tx) error {
+		items, err = read(tx, after, limit+1)
+		return err
+	})
+	if err != nil {
+		return nil, "", err
+	}
+	items, next = cut(items, limit, key)
+	return items, next, nil
 }

@@ -158,20 +158,9 @@ func (s *Tenants) Get(ctx context.Context, id string) (t Tenant, err error) {
 
 // List returns tenants, the newest first, and the cursor to the next page.
 func (s *Tenants) List(ctx context.Context, q TenantQuery) (items []Tenant, next string, err error) {
-	after, err := decodeCursor(q.Page.After)
-	if err != nil {
-		return nil, "", err
-	}
-	limit := q.Page.limit()
-	err = s.d.Store.Read(ctx, func(tx Tx) error {
-		items, err = tx.Tenants(ctx, q, after, limit+1)
-		return err
-	})
-	if err != nil {
-		return nil, "", err
-	}
-	items, next = cut(items, limit, func(t Tenant) Cursor { return Cursor{At: t.CreatedAt, ID: t.ID} })
-	return items, next, nil
+	return paged(ctx, s.d.Store, q.Page, func(tx Tx, after Cursor, limit int) ([]Tenant, error) {
+		return tx.Tenants(ctx, q, after, limit)
+	}, func(t Tenant) Cursor { return Cursor{At: t.CreatedAt, ID: t.ID} })
 }
 
 // Count counts tenants that are not deleted.
