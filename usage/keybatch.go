@@ -1,12 +1,8 @@
 package usage
 
 import (
-	"bytes"
-	"compress/flate"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/netip"
 )
 
@@ -61,43 +57,21 @@ type KeyRow struct {
 
 // EncodeKeys writes a batch as it travels.
 func EncodeKeys(b *KeyBatch) ([]byte, error) {
-	raw, err := json.Marshal(b)
+	if len(b.Rows) > MaxKeyRows {
+		return nil, fmt.Errorf("encode key uses: %d rows are too many", len(b.Rows))
+	}
+	out, err := Pack(b, maxKeyText, MaxKeyBody)
 	if err != nil {
-		return nil, fmt.Errorf("encode key uses: %w", err)
+		return nil, fmt.Errorf("encode key uses of %d rows: %w", len(b.Rows), err)
 	}
-	var out bytes.Buffer
-	w, err := flate.NewWriter(&out, flate.BestSpeed)
-	if err != nil {
-		return nil, fmt.Errorf("compress key uses: %w", err)
-	}
-	if _, err := w.Write(raw); err != nil {
-		return nil, fmt.Errorf("compress key uses: %w", err)
-	}
-	if err := w.Close(); err != nil {
-		return nil, fmt.Errorf("compress key uses: %w", err)
-	}
-	if len(b.Rows) > MaxKeyRows || len(raw) > maxKeyText || out.Len() > MaxKeyBody {
-		return nil, fmt.Errorf("encode key uses: %d rows in %d bytes are too many", len(b.Rows), out.Len())
-	}
-	return out.Bytes(), nil
+	return out, nil
 }
 
 // DecodeKeys reads what EncodeKeys wrote. Nothing in it is believed: every error
 // wraps ErrKeyBatch, and a batch that is returned has only rows that can be.
 func DecodeKeys(body []byte) (*KeyBatch, error) {
-	if len(body) > MaxKeyBody {
-		return nil, fmt.Errorf("%w: %d bytes, at most %d", ErrKeyBatch, len(body), MaxKeyBody)
-	}
-	r := flate.NewReader(bytes.NewReader(body))
-	raw, err := io.ReadAll(io.LimitReader(r, maxKeyText+1))
-	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrKeyBatch, err)
-	}
-	if len(raw) > maxKeyText {
-		return nil, fmt.Errorf("%w: more than %d bytes of text", ErrKeyBatch, maxKeyText)
-	}
 	var b KeyBatch
-	if err := json.Unmarshal(raw, &b); err != nil {
+	if err := Unpack(body, maxKeyText, MaxKeyBody, &b); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrKeyBatch, err)
 	}
 	if err := b.check(); err != nil {

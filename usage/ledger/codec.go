@@ -1,14 +1,9 @@
 package ledger
 
 import (
-	"bytes"
-	"compress/flate"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"strings"
-	"sync"
 	"unicode/utf8"
 
 	"github.com/headgate/headgate/usage"
@@ -33,14 +28,6 @@ const (
 
 // ErrBatch says that bytes are no batch of events.
 var ErrBatch = errors.New("no batch of usage events")
-
-// flaters are used again: one takes a megabyte to make.
-//
-//nolint:gochecknoglobals // a pool of what is costly to make
-var flaters = sync.Pool{New: func() any {
-	w, _ := flate.NewWriter(nil, flate.BestSpeed) // the level is one that there is
-	return w
-}}
 
 // wireBatch is a Batch as it travels. Names that events share stand once.
 type wireBatch struct {
@@ -72,24 +59,11 @@ func Encode(b *Batch) ([]byte, error) {
 		e := &b.Events[i]
 		w.Events[i] = [7]int64{e.Second, name(e.Tenant), name(e.KID), name(e.Route), name(string(e.Outcome)), e.Requests, e.Cost}
 	}
-	raw, err := json.Marshal(w)
+	out, err := usage.Pack(w, maxText, MaxBody)
 	if err != nil {
-		return nil, fmt.Errorf("encode usage events: %w", err)
+		return nil, fmt.Errorf("encode %d usage events: %w", len(b.Events), err)
 	}
-	var out bytes.Buffer
-	z, _ := flaters.Get().(*flate.Writer)
-	defer flaters.Put(z)
-	z.Reset(&out)
-	if _, err := z.Write(raw); err != nil {
-		return nil, fmt.Errorf("compress usage events: %w", err)
-	}
-	if err := z.Close(); err != nil {
-		return nil, fmt.Errorf("compress usage events: %w", err)
-	}
-	if len(raw) > maxText || out.Len() > MaxBody {
-		return nil, fmt.Errorf("encode usage events: %d events in %d bytes are too many", len(b.Events), out.Len())
-	}
-	return out.Bytes(), nil
+	return out, nil
 }
 
 // Decode reads what Encode wrote. Nothing in it is believed: every error wraps
@@ -107,18 +81,8 @@ func Decode(body []byte) (*Batch, error) {
 
 // read is Decode of a batch that may hold anything.
 func read(body []byte) (*Batch, error) {
-	if len(body) > MaxBody {
-		return nil, fmt.Errorf("%w: %d bytes, at most %d", ErrBatch, len(body), MaxBody)
-	}
-	raw, err := io.ReadAll(io.LimitReader(flate.NewReader(bytes.NewReader(body)), maxText+1))
-	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrBatch, err)
-	}
-	if len(raw) > maxText {
-		return nil, fmt.Errorf("%w: more than %d bytes of text", ErrBatch, maxText)
-	}
 	var w wireBatch
-	if err := json.Unmarshal(raw, &w); err != nil {
+	if err := usage.Unpack(body, maxText, MaxBody, &w); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrBatch, err)
 	}
 	if len(w.Events) > MaxEvents {
