@@ -26,12 +26,8 @@ func NewActivity(d Deps) *Activity {
 func (s *Activity) Live() *usage.Live { return s.live }
 
 // Names maps tenant ids to names, for those that exist.
-func (s *Activity) Names(ctx context.Context, ids []string) (out map[string]string, err error) {
-	err = s.d.Store.Read(ctx, func(tx Tx) error {
-		out, err = tx.TenantNames(ctx, ids)
-		return err
-	})
-	return out, err
+func (s *Activity) Names(ctx context.Context, ids []string) (map[string]string, error) {
+	return s.d.tenantNames(ctx, ids)
 }
 
 // Run collects batches until ctx ends. At its start it reads what Redis still

@@ -278,11 +278,7 @@ func (s *Advisor) name(ctx context.Context, r *AdvisorReport) error {
 			}
 		}
 	}
-	var names map[string]string
-	err := s.d.Store.Read(ctx, func(tx Tx) (err error) {
-		names, err = tx.TenantNames(ctx, ids)
-		return err
-	})
+	names, err := s.d.tenantNames(ctx, ids)
 	if err != nil {
 		return err
 	}

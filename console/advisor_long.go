@@ -118,11 +118,7 @@ func (s *Advisor) longUse(ctx context.Context, have *law, l *policy.CompiledLimi
 		ids = append(ids, id)
 	}
 	slices.Sort(ids)
-	var names map[string]string
-	err := s.d.Store.Read(ctx, func(tx Tx) (err error) {
-		names, err = tx.TenantNames(ctx, ids)
-		return err
-	})
+	names, err := s.d.tenantNames(ctx, ids)
 	if err != nil {
 		return err
 	}

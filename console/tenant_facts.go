@@ -36,3 +36,12 @@ func (s *Tenants) Facts(ctx context.Context, ids []string) (out map[string]Tenan
 	})
 	return out, err
 }
+
+// tenantNames maps tenants' ids to names, for those that exist.
+func (d Deps) tenantNames(ctx context.Context, ids []string) (out map[string]string, err error) {
+	err = d.Store.Read(ctx, func(tx Tx) error {
+		out, err = tx.TenantNames(ctx, ids)
+		return err
+	})
+	return out, err
+}
