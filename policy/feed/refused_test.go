@@ -75,12 +75,13 @@ func TestRefused_NonsenseIsLeftOut(t *testing.T) {
 func TestForgetRefusals_ReachesADirectoryAndDropsNoRecord(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
-	r.fill("e1", r.keyRecord("k1", 1, policy.KeyActive), r.tenantRecord("ten_a", 1, policy.TenantActive))
+	filled := r.fill("e1", r.keyRecord("k1", 1, policy.KeyActive), r.tenantRecord("ten_a", 1, policy.TenantActive))
 	told := make(chan string, 100)
 	d := r.directory("", rarely, func(c *DirectoryConfig) {
 		c.OnRecord = func(kind policy.RecordKind, id string) { told <- string(kind) + " " + id }
 	})
 	start(t, d.Run)
+	d.untilPlace(t, filled) // where it drops whatever it had
 	if d.state("k1") != "active" {
 		t.Fatal("the key is not known")
 	}
